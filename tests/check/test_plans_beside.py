@@ -51,7 +51,7 @@ def test_steps_rate_and_warm_up_are_read_and_make_the_forecast_that_the_schedule
 
 
 def test_a_state_beside_states_the_steps_alone(tmp_path):
-    file = log(tmp_path)
+    file = log(tmp_path, np.full(400, 1e-3))
     write(
         tmp_path / "checkpoint-400" / "trainer_state.json", json.dumps({"max_steps": 1000, "log_history": []})
     )

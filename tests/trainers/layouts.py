@@ -23,8 +23,6 @@ class Layout:
     """The checkpoints within the folder, the oldest first."""
     tensors: int
     """How many tensors the audit reads of each."""
-    optimizer: str
-    """The file or part with the optimiser's state, which is not checked."""
     losses: int
     """How many losses are in the folder."""
     ends: str
@@ -84,32 +82,32 @@ _CHECKPOINTS = "lightning_logs/version_0/checkpoints/"
 
 LAYOUTS = (
     Layout(
-        "transformers", folders.by_trainer, _numbered("checkpoint-{}"), GPT2, "optimizer.pt", _LOGGED, _ENDED,
+        "transformers", folders.by_trainer, _numbered("checkpoint-{}"), GPT2, _LOGGED, _ENDED,
         ("accelerate",), sampled=True,
     ),
     Layout(
-        "trl", folders.by_trl, _numbered("checkpoint-{}"), GPT2, "optimizer.pt", _LOGGED, _ENDED,
+        "trl", folders.by_trl, _numbered("checkpoint-{}"), GPT2, _LOGGED, _ENDED,
         ("trl", "datasets"),
     ),
     Layout(
-        "lora-gpt2", _lora_gpt2, _numbered("checkpoint-{}"), 2, "optimizer.pt", _LOGGED, _ENDED,
+        "lora-gpt2", _lora_gpt2, _numbered("checkpoint-{}"), 2, _LOGGED, _ENDED,
         ("accelerate", "peft"), "base_model.model.", sampled=True,
     ),
     Layout(
-        "lora-llama", _lora_llama, _numbered("checkpoint-{}"), 2, "optimizer.pt", _LOGGED, _ENDED,
+        "lora-llama", _lora_llama, _numbered("checkpoint-{}"), 2, _LOGGED, _ENDED,
         ("accelerate", "peft"), "base_model.model.",
     ),
     Layout(
         "lightning", folders.by_lightning,
         tuple(f"{_CHECKPOINTS}epoch={epoch}-step={step}.ckpt" for epoch, step in ((1, 10), (2, 20), (3, 30))),
-        GPT2 + 1, "optimizer_states", _LOGGED, "at step 29", ("lightning",), "model.",
+        GPT2 + 1, _LOGGED, "at step 29", ("lightning",), "model.",
     ),
     Layout(
-        "accelerate", folders.by_accelerate, _numbered("step_{}"), GPT2, "optimizer.bin", 0, "",
+        "accelerate", folders.by_accelerate, _numbered("step_{}"), GPT2, 0, "",
         ("accelerate",),
     ),
-    Layout("distributed", folders.by_distributed, _numbered("step-{}"), GPT2 + 1, "optimizer", 0, ""),
+    Layout("distributed", folders.by_distributed, _numbered("step-{}"), GPT2 + 1, 0, ""),
     Layout(
-        "loop", folders.by_loop, _numbered("ckpt_{}.pt"), GPT2 + 1, "optimizer", 3, _ENDED, sampled=True
+        "loop", folders.by_loop, _numbered("ckpt_{}.pt"), GPT2 + 1, 3, _ENDED, sampled=True
     ),
 )  # fmt: skip

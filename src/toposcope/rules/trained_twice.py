@@ -168,7 +168,10 @@ def _compared(run: JudgedRun, kept: pd.DataFrame, rows: pd.DataFrame) -> Trained
     earlier = kept["loss"].to_numpy(float)[kept["step"].to_numpy(float) < step[0]]
     apart = after - before
     third = max(FEWEST, len(apart) // 3)
-    history = np.r_[earlier, before][-max(_BEFORE, 5 * len(apart)) :]
+    so_far = np.r_[earlier, before]
+    history = so_far[len(so_far) // 2 :][
+        -max(_BEFORE, 5 * len(apart)) :
+    ]  # a parabola follows half of a curve
     batches = _batches(before, after, earlier)
     # two passes over the same batches differ by less than those over others: their own spread is taken
     source = apart[-max(len(apart) // 2, FEWEST) :] if batches == SAME else np.sqrt(2) * history

@@ -114,6 +114,10 @@ class Resumption:
 
 
 def lines_of(answers: Sequence[Resumption]) -> list[str]:
-    """Return the answers in a line each, with the run's name where there are several runs."""
+    """Return the answers in a line each, with the run's name where there are several runs.
+
+    Of weights alone that are at fault, the findings say it already.
+    """
+    answers = [one for one in answers if one.has_state or {fault.name for fault in one.faults} != {"weights"}]
     many = len({one.run for one in answers}) > 1
     return [f"{one.run} {one.line}" if many else one.line for one in answers]
