@@ -121,11 +121,17 @@ def test_trend_rows_print_what_the_table_says(study):
 
 def test_forecasts_are_paired_each_with_its_control(study):
     rows = {row[:2]: row for row in tables(study)["forecasts"].rows}
-    assert rows[("20%", "published: combined")] == (
-        "20%", "published: combined", "0.1000", "+0.1000", "3 of 3", "+0.0500 [+0.0500, +0.0500]", "3", "",
+    assert rows[("20%", "paper's rule, both")] == (
+        "20%", "paper's rule, both", "0.1000", "+0.1000", "3 of 3", "+0.0500 [+0.0500, +0.0500]", "3", "",
     )  # fmt: skip
     assert rows[("50%", "sibling transfer + topology")][5] == "+0.0100 [+0.0100, +0.0100]"
     assert {rows[("20%", m)][5] for m in ("auto", "sibling transfer", "last value")} == {"–"}
+
+
+def test_the_table_of_forecasts_calls_every_rule_in_words(study):
+    methods = [row[1] for row in tables(study)["forecasts"].rows]
+    assert "paper's rule, loss alone" in methods
+    assert not any(":" in method for method in methods)
 
 
 def test_runs_that_could_not_be_forecast_are_listed_with_their_reason(study):

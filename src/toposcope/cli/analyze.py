@@ -279,6 +279,9 @@ def _table(analysis: Analysis, name: str, rows: int) -> None:
     if not len(part):
         click.echo(f"{name}: no rows\n")
         return
+    if "method" in part:
+        called = {key: words for study in analysis.studies for key, words in study.published.called.items()}
+        part = part.assign(method=part["method"].map(lambda method: called.get(method, method)))
     of_frame(name, part, rows, title=analysis.own.get(name, "")).show()
     if name == "trends":
         grid = analysis.nearest_grid()

@@ -219,7 +219,11 @@ def forecasts_table(study: Study) -> Table:
     scores = study.forecasts
     pairs = {(line["cut"], line["method"]): line for line in study.forecast_effects.to_dict("records")}
     grouped: Any = scores.groupby(["cut", "method"], sort=False) if len(scores) else ()
-    rows = [_scored(cut, method, mine, pairs.get((cut, method))) for (cut, method), mine in grouped]
+    called = study.published.called
+    rows = [
+        _scored(cut, called.get(method, method), mine, pairs.get((cut, method)))
+        for (cut, method), mine in grouped
+    ]
     whole_runs = scores[scores["cut"].isna()] if len(scores) else scores
     for run, reason in zip(whole_runs["run"], whole_runs["reason"], strict=True) if len(whole_runs) else ():
         rows.append((NONE, str(run), NONE, NONE, NONE, NONE, "0", str(reason)))

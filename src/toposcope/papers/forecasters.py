@@ -86,9 +86,9 @@ CALLED = {
     LossOnlyRule.name: "paper's rule, loss alone",
     TdaOnlyRule.name: "paper's rule, neural persistence alone",
     CombinedRule.name: "paper's rule, both",
-    LastLossControl.name: "the same without topology",
+    LastLossControl.name: "paper's rule, last loss for persistence",
 }
-"""What figures call the rules: in words, beside those of other methods."""
+"""What figures and tables call the rules: in words, beside those of other methods."""
 
 
 def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:

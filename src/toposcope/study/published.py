@@ -80,7 +80,7 @@ class PublishedRules:
     source: str = ""
     """What sentences call where the rules are from."""
     called: Mapping[str, str] = field(default_factory=dict)
-    """What figures and captions call the forecasters, by their names."""
+    """What figures, captions and tables call the forecasters, by their names."""
 
 
 NOTHING = PublishedRules()
