@@ -107,7 +107,7 @@ def test_the_exit_code_says_whether_there_were_problems(tmp_path, capsys) -> Non
     code, out, _ = ended(call, capsys)
     assert code == 1
     assert "note: run s0: 1 repeated rows of a step, averaged" in out
-    assert "note: run short: failed: 2 checkpoints: at least 4 are needed" in out
+    assert "note: run short: too short for a test of the features against the loss: 2 steps with both" in out
     frame.assign(mine=[np.inf, *frame["mine"][1:]]).to_csv(file, index=False)
     code, out, err = ended(call, capsys)
     assert (code, err) == (1, "")
@@ -119,6 +119,21 @@ def test_the_exit_code_says_whether_there_were_problems(tmp_path, capsys) -> Non
     assert err.count("\n") == 1
     file.write_text("run,step,loss\n")
     assert "the table has no rows" in ended(call, capsys)[2]
+
+
+def test_a_run_too_short_to_test_is_a_note_and_no_problem(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    file = tmp_path / "mine.csv"
+    frame = made(1)
+    short = [frame.head(3).assign(run=name) for name in ("b", "c")]
+    pd.concat([frame, *short]).to_csv(file, index=False)
+    code, out, _ = ended(["analyze", str(file)], capsys)
+    (note,) = (line for line in out.splitlines() if line.startswith("note: "))
+    assert code == 0
+    assert note.startswith("note: runs b and c: too short for a test of the features against the loss: 3 ")
+    assert "at least 4 are needed. Measure more checkpoints" in note
+    code, out, _ = ended(["analyze", str(file), "--json"], capsys)
+    assert (code, json.loads(out)["problems"], len(json.loads(out)["notes"])) == (0, [], 1)
 
 
 def test_a_log_of_losses_alone_is_answered_and_a_table_of_it_is_refused(tmp_path, capsys, monkeypatch):

@@ -429,7 +429,7 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """The problems of the analysis: what was left out, merged or missing, and which runs failed."""
+        """The problems of the analysis: what was left out, merged or missing."""
         return self.analysis.problems
 
     @property

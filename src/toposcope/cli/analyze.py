@@ -215,8 +215,8 @@ def _show(analysis: Analysis, tables: Sequence[str], rows: int, *, answer: bool)
         _answer(analysis)
     for name in tables:
         _table(analysis, name, rows)
-    for problem in analysis.problems:
-        say(f"note: {problem}")
+    for line in (*analysis.problems, *analysis.notes):
+        say(f"note: {line}")
 
 
 def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
@@ -225,7 +225,7 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
         analysis.table(name)
     for study in analysis.studies:
         _ = study.findings
-    _ = analysis.problems
+    _ = analysis.problems, analysis.notes
 
 
 def _answer(analysis: Analysis) -> None:

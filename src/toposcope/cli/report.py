@@ -77,10 +77,13 @@ def command(
     if as_json:
         groups = [{"label": one.label, "runs": list(one.runs)} for one in made.analysis.groups]
         markdown = str(page.with_name("report.md"))
-        print_json({"page": str(page), "markdown": markdown, "groups": groups, "problems": problems})
+        notes = list(made.analysis.notes)
+        print_json(
+            {"page": str(page), "markdown": markdown, "groups": groups, "problems": problems, "notes": notes}
+        )
     else:
         show_first(made.analysis)
         click.echo(f"open {page} (the same as Markdown: {page.with_name('report.md')})")
-        for problem in problems:
-            say(f"note: {problem}")
+        for line in (*problems, *made.analysis.notes):
+            say(f"note: {line}")
     return 1 if problems and targets is not None else 0

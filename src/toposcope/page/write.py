@@ -12,7 +12,7 @@ from toposcope.logs.belonging import said
 from toposcope.page.appendix import failures, findings, provenance, unmeasured, versions
 from toposcope.page.page import check_target, write_page
 from toposcope.page.parts import Page, PagePart, of_group, part_of, pieces_of
-from toposcope.study.study import Study, groups_among, problems_of
+from toposcope.study.study import Study, groups_among, notes_of, problems_of
 
 TITLE = "Training report"
 
@@ -48,7 +48,7 @@ def write_studies(
         title=title,
         parts=parts,
         findings=findings(audit),
-        problems=problems_of(studies),
+        problems=(*problems_of(studies), *notes_of(studies)),
         failures=failures(pd.concat(broken, ignore_index=True)) if broken else (),
         provenance=tuple(dict.fromkeys((*lines, *versions()))),
         apart=said(groups),

@@ -26,7 +26,7 @@ from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.own import PARTS, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
 from toposcope.study.studies import StudyRequest, logs_as_one, runs_of, studies_of, study_of_rows
-from toposcope.study.study import Study, groups_among, problems_of, why_nothing
+from toposcope.study.study import Study, groups_among, notes_of, problems_of, why_nothing
 from toposcope.study.targets import read_targets
 
 if TYPE_CHECKING:
@@ -175,8 +175,13 @@ class Analysis:
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """The parts of logs and targets that were left out, merged or missing, and the runs that failed."""
+        """The parts of logs and targets that were left out, merged or missing."""
         return problems_of(self.studies)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What was not tested although nothing is wrong: runs that are too short."""
+        return notes_of(self.studies)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -275,12 +280,12 @@ class Analysis:
             raise InputError(f"nothing could be computed: {why_nothing(self.studies[0], parts, reasons)}")
 
     def to_json(self, parts: Sequence[str] = ()) -> dict[str, object]:
-        """Return the findings, the named tables as records, and the problems, as plain data."""
+        """Return the findings, the named tables as records, the problems and the notes, as plain data."""
         found_data = [found.as_data() for found in self.all_findings]
         made = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
-        remarks = {"verdict": self.verdict, "problems": list(self.problems), "read": list(self.read)}
-        return {"groups": groups, "findings": found_data, **made, **remarks}
+        remarks = {"problems": list(self.problems), "notes": list(self.notes), "read": list(self.read)}
+        return {"groups": groups, "findings": found_data, **made, "verdict": self.verdict, **remarks}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of what the verdict judges, and return the axes."""

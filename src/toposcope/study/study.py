@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from toposcope.core.forms import listed
 from toposcope.core.wording import command, free_place, option
 from toposcope.logs.belonging import Group
 from toposcope.scaling.power_law import LEAST_SIZES_FOR_FLOOR
@@ -31,14 +32,31 @@ class Study(StudyTables):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was merged or left out, and which runs could not be judged."""
+        """What was merged or left out."""
+        return self.series.problems
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The runs that are too short for a test: nothing is wrong with them."""
         judged = self.strengths
         if not len(judged) or "status" not in judged:
-            return self.series.problems
-        lost = judged.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
-        first = lost.drop_duplicates("run")
-        failed = (f"run {r}: failed: {why}" for r, why in zip(first["run"], first["reason"], strict=True))
-        return (*self.series.problems, *failed)
+            return ()
+        short = judged.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
+        names = short.groupby(short.groupby("run")["n"].transform("max"))["run"].unique()
+        return tuple(_untested(list(map(str, runs)), int(count)) for count, runs in names.items())
+
+
+_MOST_NAMED = 4
+"""Runs that one note names."""
+
+
+def _untested(runs: Sequence[str], count: int) -> str:
+    whose = f"run{'s' * (len(runs) > 1)} {listed(runs, most=_MOST_NAMED)}"
+    steps = f"{count:,} step{'s' * (count != 1)}"
+    return (
+        f"{whose}: too short for a test of the features against the loss: {steps} with both, at least "
+        f"{LEAST_POINTS} are needed. Measure more checkpoints for such a test"
+    )
 
 
 def groups_among(studies: Sequence[Study]) -> tuple[Group, ...]:
@@ -49,6 +67,11 @@ def groups_among(studies: Sequence[Study]) -> tuple[Group, ...]:
 def problems_of(studies: Sequence[Study]) -> tuple[str, ...]:
     """Return the problems of studies, each once."""
     return tuple(dict.fromkeys(line for study in studies for line in study.problems))
+
+
+def notes_of(studies: Sequence[Study]) -> tuple[str, ...]:
+    """Return the notes of studies, each once."""
+    return tuple(dict.fromkeys(line for study in studies for line in study.notes))
 
 
 def page_of(places: Sequence[str], without: Sequence[str] = ()) -> str:

@@ -87,7 +87,7 @@ def answers(
                 "screen": found.first.as_data(),
             }
         )
-    return {"apart": analysis.apart, "parts": parts, "problems": list(analysis.problems)}
+    return {"apart": analysis.apart, "parts": parts, "problems": [*analysis.problems, *analysis.notes]}
 
 
 def losses(store: Store, results: LogResults | None = None, replays: Replays | None = None) -> dict[str, Any]:
