@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from toposcope.api import analyze, report
 from toposcope.cli.demo import command
 from toposcope.core.errors import InputError
 from toposcope.papers.demo import run_demo
@@ -74,6 +75,15 @@ def test_the_command_answers_and_prints_the_page_to_open(monkeypatch, demo, tmp_
     assert last == f"open {demo[0].page}"
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "x"), "--json"], standalone_mode=False)
     assert json.loads(result.stdout)["page"] == str(demo[0].page)
+
+
+def test_analyze_and_report_of_its_store_name_the_next_step_of_its_page(demo, tmp_path):
+    first = demo[0].analysis.findings.first
+    assert first.next == "Now your own run: toposcope.check('train.log')"
+    store = str(demo[0].store)
+    assert analyze(store).findings.first.next == first.next
+    page = report(store, tmp_path / "report", quiet=True).page
+    assert "own run" in page.with_name("report.md").read_text()
 
 
 def test_a_folder_in_the_way_is_refused_before_anything_is_trained(tmp_path):

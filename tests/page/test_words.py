@@ -526,3 +526,12 @@ def test_every_published_rule_is_called_in_words():
     names = [rule.name for rule in PUBLISHED.forecasters({"neural_persistence"})]
     assert set(PUBLISHED.called) == set(names)
     assert not any(":" in words or "TDA" in words for words in PUBLISHED.called.values())
+
+
+def test_the_next_step_after_the_demos_runs_is_the_readers_own_run(study):
+    def after(corpus):
+        runs = study.runs.assign(family="demo", corpus=corpus)
+        return dataclasses.replace(study, runs=runs).findings.first.next
+
+    assert after("python-docs").startswith("Now your own run: ")
+    assert after("a corpus of another study called demo") == study.findings.first.next

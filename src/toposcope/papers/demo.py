@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.wording import command, rendered
+from toposcope.recipes import load_training_recipe
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toposcope.study.analysis import Analysis
 
 RECIPE = "demo"
@@ -80,15 +83,24 @@ def run_demo(
     say(f"2/3 measuring the weights of every checkpoint into {store}")
     problems = [*failed, *_measure(runs, store, jobs=jobs, quiet=quiet)]
     say("3/3 analysing and writing the report")
-    analysis = _with_onward(analysis_of(store, published=PUBLISHED, judge=judged))
+    analysis = analysis_of(store, published=PUBLISHED, judge=judged)
     page = write_studies(analysis.studies, report, title=TITLE, quiet=quiet)
     return Demo(runs, store, page, analysis, tuple(problems))
 
 
-def _with_onward(analysis: Analysis) -> Analysis:
-    """Return an analysis whose next thing to do is the reader's own run: nothing is wrong with the demo."""
-    onward = rendered(f"{ONWARD}: {command('check', 'train.log')}")
-    return replace(analysis, studies=tuple(replace(one, onward=onward) for one in analysis.studies))
+def onward(runs: pd.DataFrame) -> str:
+    """Return the next step after the demo's runs, the reader's own run; "" for other runs.
+
+    >>> import pandas as pd
+    >>> onward(pd.DataFrame({"run": ["a"], "family": ["demo"], "corpus": ["a corpus of my own"]}))
+    ''
+    """
+    if not len(runs) or not {"family", "corpus"} <= set(runs) or set(runs["family"]) != {RECIPE}:
+        return ""
+    # another study may be called "demo", too: its corpus is not the recipe's
+    if set(runs["corpus"]) != {load_training_recipe(RECIPE).corpus}:
+        return ""
+    return rendered(f"{ONWARD}: {command('check', 'train.log')}")
 
 
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:

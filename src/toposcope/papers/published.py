@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from toposcope.papers.demo import onward
 from toposcope.papers.forecasters import CALLED, CONTROLS, CombinedRule, LossOnlyRule, published_rules
 from toposcope.papers.phase_rules import phase_table
 from toposcope.study.published import FixedPhase, FixedPhases, PublishedRules
@@ -23,4 +24,5 @@ EMBEDDING_PHASES = FixedPhases(
 PUBLISHED = PublishedRules(
     published_rules, lambda table, columns: phase_table(table, columns=columns), EMBEDDING_PHASES,
     CONTROLS, (CombinedRule.name, LossOnlyRule.name), "the weight-space paper", CALLED,
+    onward,
 )  # fmt: skip

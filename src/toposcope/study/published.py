@@ -26,6 +26,10 @@ def _no_phases(table: SeriesTable, columns: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(columns=list(PHASES))
 
 
+def _nowhere(runs: pd.DataFrame) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class FixedPhase:
     """A phase from step `low` to `high` (None: the end); `sign` of the change that its name claims, 0 any."""
@@ -81,6 +85,8 @@ class PublishedRules:
     """What sentences call where the rules are from."""
     called: Mapping[str, str] = field(default_factory=dict)
     """What figures, captions and tables call the forecasters, by their names."""
+    onward: Callable[[pd.DataFrame], str] = _nowhere
+    """What the reader of these runs does next if nothing is wrong; "" for the next step of the findings."""
 
 
 NOTHING = PublishedRules()

@@ -70,7 +70,7 @@ class StudyTables:
     belong to other groups, `group` is the group of these runs and `among` the study of all; otherwise both
     are None. `read` says which columns of a log were used as step and loss. `places` are the paths of the
     stores or tables and `renamed` their renamed columns, for commands; both are empty for tables in memory.
-    `without` are the runs that were left out on request. `onward` is what to do next if nothing is wrong.
+    `without` are the runs that were left out on request.
     """
 
     subject: Subject
@@ -99,7 +99,6 @@ class StudyTables:
     renamed: Mapping[str, str] = field(default_factory=dict)
     pattern: str | None = None
     without: tuple[str, ...] = ()
-    onward: str = ""
 
     def once(self, make: Callable[[Self], Made]) -> Made:
         """Return the result of a function of this study, computed once and cached.

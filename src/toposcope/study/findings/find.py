@@ -33,5 +33,6 @@ def find(study: StudyTables) -> Findings:
     return Findings(
         subject.name, subject.size if plain else subject.topology, target, tuple(answers),
         noun="size" if plain else "topology", group=group, without=study.without, names=study.series.names,
-        questions=study.questions, declared=subject, onward=study.onward,
+        questions=study.questions, declared=subject,
+        onward=study.published.onward(study.runs),
     )  # fmt: skip
