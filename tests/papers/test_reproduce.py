@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from toposcope.papers.claims import Claim, Standing, claims_section, within
 from toposcope.papers.forecast_rules import NEURAL_PERSISTENCE, OTHERS, error_table
 from toposcope.papers.public_logs import read_runs
 from toposcope.papers.public_tests import differences, shared_spikes, spike_steps
-from toposcope.papers.reproducing import STUDIES
+from toposcope.papers.reproducing import STUDIES, write_page
 from toposcope.study import from_frame
 
 
@@ -56,6 +57,21 @@ def test_the_title_counts_the_judgements() -> None:
     found = claims_section(made)
     assert found.title == "Of 4 claims, 1 holds, 2 do not hold, 1 cannot be tested here"
     assert [row[-1] for row in found.rows] == [claim.judgement.value for claim in made]
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_page_of_every_study_holds_the_claims_it_judges(study: str, tmp_path: Path) -> None:
+    made = [
+        Claim(text=f"H{i} & <more>", source="0.1", here="0.2", statistic="p 0.3", judgement=one)
+        for i, one in enumerate(Standing)
+    ]
+    page = write_page(study, [claims_section(made)], tmp_path / "out")
+    assert page.suffix == ".html"
+    text = page.read_text()
+    assert f"<h1>{STUDIES[study].title}, reproduced</h1>" in text
+    for claim in made:
+        cells = (escape(claim.text), claim.source, claim.here, claim.statistic, claim.judgement.value)
+        assert "".join(f"<td>{cell}</td>" for cell in cells) in text
 
 
 def test_a_rate_holds_only_where_its_whole_interval_does() -> None:
@@ -166,6 +182,10 @@ def test_known_exponents_by_the_command_and_once_more(tmp_path: Path) -> None:
     assert {row["families"] for row in table} == {6}
     norms = next(row for row in table if row["features"] == "norms and spectra")
     assert norms["error"] < norms["of the mean"]  # the weights contain the spectrum
+    page = (tmp_path / "synthetic.html").read_text()
+    for claim in section(first, "Of 2 claims")["rows"]:
+        assert "".join(f"<td>{escape(claim[key])}</td>" for key in ("claim", "source", "here")) in page
+        assert f"<td>{claim['judgement']}</td>" in page
     again = call("synthetic", "--families", 6, "--out", tmp_path, "--json")
     assert json.loads(again.stdout) == json.loads(first.stdout)
 
