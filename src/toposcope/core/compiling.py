@@ -34,14 +34,7 @@ _PAUSE = 0.05
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function for numba without the interpreter lock; keep the result on the disk.
-
-    >>> @kernel
-    ... def doubled(x):
-    ...     return 2 * x
-    >>> doubled(3)
-    6
-    """
+    """Compile a function of a file for numba, without the interpreter lock; keep the result on the disk."""
     if function is None:
         return lambda given: kernel(given, **options)
     dispatcher = njit(cache=True, nogil=True, **options)(function)

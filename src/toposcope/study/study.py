@@ -43,7 +43,7 @@ class Study(StudyTables):
             return ()
         short = judged.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
         names = short.groupby(short.groupby("run")["n"].transform("max"))["run"].unique()
-        return tuple(_untested(list(map(str, runs)), int(count)) for count, runs in names.items())
+        return tuple(_untested(list(map(str, runs)), int(float(str(count)))) for count, runs in names.items())
 
 
 _MOST_NAMED = 4
