@@ -362,3 +362,14 @@ def test_held_out_losses_stand_between_the_bars_of_training(tmp_path: Path) -> N
     held = run.table[run.table["heldout_loss"].notna()]
     assert held["step"].tolist() == [28 * s for s in range(1, COUNT + 1)]
     assert run.table["loss"].dropna().tolist() == LOSSES
+
+
+@pytest.mark.parametrize("word", ["Global Batch", "overall iteration", "cumulative step", "global minibatch"])
+def test_a_counter_of_the_whole_run_is_the_step_where_epochs_begin(tmp_path: Path, word: str) -> None:
+    written = [
+        f"2024-11-05 23:17:{i:02} - INFO - Epoch {1 + i // 4}, {word} {5 * i + 5}, Training Loss: {x}, Validation Loss: {x + 1}"
+        for i, x in enumerate(LOSSES)
+    ]
+    (run,) = read(tmp_path, "\n".join(written)).runs
+    assert run.table["step"].tolist() == [5 * i + 5 for i in range(COUNT)]
+    assert run.table["loss"].tolist() == LOSSES

@@ -42,7 +42,9 @@ _PLACES = {
     "epoch": EPOCH, "epochs": EPOCH, "ep": EPOCH, "epoch_id": EPOCH, "epoch_num": EPOCH, "epoch_idx": EPOCH,
     "epoca": EPOCH, "epocas": EPOCH, "epoche": EPOCH, "epoque": EPOCH, "round": EPOCH,
 }  # fmt: skip
-_STEPS_OF = frozenset(["global", "train", "training", "trainer", "optimizer", "gradient", "opt", "current"])
+_OF_ALL = frozenset(["global", "overall", "cumulative"])
+"""Words of a counter of the whole run: a `Global Batch` goes on where the next epoch begins."""
+_STEPS_OF = frozenset(["train", "training", "trainer", "optimizer", "gradient", "opt", "current"])
 _WHOLE = frozenset(
     ["total", "tot", "overall", "train", "training", "avg", "average", "mean", "batch", "step", "epoch",
      "iter", "iteration", "current", "running", "lm", "sum", "all", "global", "smooth", "smoothed",
@@ -103,6 +105,8 @@ def phrase(text: str) -> Phrase:
     ('loss', True, 'other')
     >>> phrase("global step").kind, phrase("Epoch").kind, phrase("INFO lr").name
     ('global', 'epoch', 'lr')
+    >>> [phrase(words).kind for words in ("Global Batch", "overall iteration", "Batch", "current step")]
+    ['global', 'global', 'place', 'step']
     """
     words = _WORDS.split(text.strip())
     name = _name(words)
@@ -146,8 +150,8 @@ def _place(parts: list[str]) -> str:
     joined = "_".join(core or parts)
     if kind := _PLACES.get(joined):
         return kind
-    kind = _PLACES.get(core[1], "") if len(core) == 2 and core[0] in _STEPS_OF else ""
-    if kind == STEP and core[0] == "global":
+    kind = _PLACES.get(core[1], "") if len(core) == 2 and core[0] in _STEPS_OF | _OF_ALL else ""
+    if kind in (STEP, PLACE) and core[0] in _OF_ALL:
         return GLOBAL
     if kind == STEP or (kind in (PLACE, EPOCH) and core[0] == "current"):
         return kind
