@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import toposcope as ts
+from toposcope.cli.main import main
 
 
 @pytest.fixture
@@ -32,3 +33,34 @@ def test_links_out_of_a_folder_are_one_finding_with_their_number(linked: Path) -
 def test_a_check_says_so_once(linked: Path) -> None:
     lines = ts.check(linked).lines
     assert sum("is a link" in line for line in lines) == 1
+
+
+def planned(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    with pytest.raises(SystemExit) as ended:
+        main(["weights", str(folder), "--plan"])
+    lines = capsys.readouterr().out.splitlines()
+    return int(ended.value.code or 0), [line for line in lines if line.startswith("problem: ")]
+
+
+def test_a_plan_says_once_that_they_cannot_be_read(
+    linked: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    code, (problem,) = planned(linked, capsys)
+    assert code == 1
+    assert "is a link to" in problem
+    assert "copy the target into the folder" in problem
+    assert problem.endswith("; so at 3 steps from 0 to 20")
+
+
+def test_a_plan_counts_the_checkpoints_that_are_one_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    np.savez(tmp_path / "step_0.npz", **{"fc.weight": np.eye(3)})
+    assert planned(tmp_path, capsys) == (0, [])
+    for step in (10, 20, 30):
+        (tmp_path / f"step_{step}.npz").symlink_to("step_0.npz")
+    code, (problem,) = planned(tmp_path, capsys)
+    assert code == 1
+    assert "4 checkpoints are links to one file" in problem

@@ -37,7 +37,7 @@ class Measurement:
         InputError
             When the series holds no checkpoint.
         """
-        from toposcope.api.plans import Plan, tells
+        from toposcope.api.plans import Plan, problems_of_links, tells
         from toposcope.sweep.expect import expect
         from toposcope.sweep.plan import by_run
 
@@ -48,7 +48,8 @@ class Measurement:
         steps = {run: [at.step for at in checkpoints] for run, checkpoints in runs.items()}
         brings_a_loss = any(feature.target for probe in self.probes for feature in probe.features)
         losses = None if brings_a_loss else {run: self._with_loss(run, of) for run, of in steps.items()}
-        return Plan(cost, tells(steps, self.series.runs, losses=losses))
+        linked = problems_of_links(self.series, runs)
+        return Plan(cost, tells(steps, self.series.runs, losses=losses), linked)
 
     def _with_loss(self, run: str, steps: Sequence[int]) -> int:
         """Return at how many of these steps a run has a loss; none where its log cannot be read."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from toposcope.core.types import RunRecord
+from toposcope.core.repeats import how_often
+from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option, rendered
+from toposcope.files.blobs import OUTSIDE
+from toposcope.subjects.snapshot import Filed, SeriesLike
 
 if TYPE_CHECKING:
     from toposcope.recipes import TrainingRecipe
@@ -23,20 +27,26 @@ _BESIDE_THE_WEIGHTS = 4
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A sweep before it begins: its cost, and a line for each question that its result may answer."""
+    """A sweep before it begins: its cost, and a line for each question that its result may answer.
+
+    `problems` say of checkpoints that are links why they cannot be read, or that they are one file.
+    """
 
     expectation: Expectation
     tells: tuple[str, ...]
+    problems: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, object]:
         """Return the plan as plain data: seconds as the least and the most, memory in bytes."""
         data = asdict(self.expectation)
         del data["each"]
-        return {**data, "seconds": list(self.expectation.seconds_between), "tells": list(self.tells)}
+        seconds, problems = list(self.expectation.seconds_between), list(self.problems)
+        return {**data, "seconds": seconds, "tells": list(self.tells), "problems": problems}
 
     def __repr__(self) -> str:
-        """Return cost and memory in the first line, then what the result will tell."""
-        return "\n".join([self.expectation.sentence(), *self.tells])
+        """Return cost and memory in the first line, then the problems, then what the result will tell."""
+        problems = [f"problem: {one}" for one in self.problems]
+        return "\n".join([self.expectation.sentence(), *problems, *self.tells])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,41 @@ class TrainingPlan:
         )
         time = "Time: unknown before it starts. The progress line gives it after some steps."
         return "\n".join([first, time, *self.tells])
+
+
+def problems_of_links(series: SeriesLike, runs: Mapping[str, Sequence[Checkpoint]]) -> tuple[str, ...]:
+    """Return what is wrong with checkpoints that are links: a line for each run, with their number.
+
+    A link out of the opened folder is not read; links to one file are measured once for each of them.
+    """
+    lines = []
+    for run, checkpoints in runs.items():
+        linked = [one for one in checkpoints if "://" not in one.uri and os.path.islink(one.uri)]
+        refused = [(one.step, why) for one in linked if OUTSIDE in (why := _refusal(series, one))]
+        if refused:
+            steps = [step for step, _ in refused]
+            often = how_often(len(steps), steps=steps)
+            lines.append(f"run {run}: {refused[0][1]}; so {often}" if len(steps) > 1 else refused[0][1])
+            continue
+        files = Counter(os.path.realpath(one.uri) for one in checkpoints) if linked else Counter()
+        same = {file: count for file, count in files.items() if count > 1}
+        lines += [
+            f"run {run}: {count:,} checkpoints are links to one file, {file}: their weights are the same"
+            for file, count in same.items()
+        ]
+    return tuple(lines)
+
+
+def _refusal(series: SeriesLike, checkpoint: Checkpoint) -> str:
+    """Return why a checkpoint cannot be read; "" where its headers can be."""
+    if not isinstance(series, Filed):
+        return ""
+    try:
+        with series.reading(checkpoint) as reader:
+            reader.infos()
+    except (ValueError, OSError) as error:
+        return str(error)
+    return ""
 
 
 def tells(

@@ -267,7 +267,7 @@ def show_plan(plan: Plan, *, as_json: bool) -> int:
     else:
         for line in repr(plan).splitlines():
             say(line)
-    return 0
+    return 1 if plan.problems else 0
 
 
 def exit_code(report: SweepReport) -> int:
