@@ -114,7 +114,11 @@ def printed(words: Sequence[str]) -> object:
         code = ended.code
     if code not in (0, 1):
         raise RuntimeError(f"{words}: {err.getvalue()}")
-    return json.loads(out.getvalue())
+    data = json.loads(out.getvalue())
+    # an error is JSON as well: made into a schema, it would stand for the command's answer
+    if isinstance(data, dict) and {"error", "exit_code"} == set(data):
+        raise RuntimeError(f"{words}: {data['error']}")
+    return data
 
 
 def _logs(folder: Path) -> None:
