@@ -172,3 +172,11 @@ def test_a_setting_of_the_files_is_not_named_twice(tmp_path: Path) -> None:
     mine, others = seed(9, learning_rate=warmed(STEPS, 9 * PEAK), batch_size=8), OTHERS
     assert [one.label for one in logged_differences(mine, others, ["learning rate"])] == ["batch size"]
     assert [one.label for one in logged_differences(mine, others, ["warmup"])] == ["batch size"]
+
+
+def test_the_rate_of_an_odd_seed_is_printed_as_it_was_set() -> None:
+    """At its first logged step a rate of .03 has fallen to .02998: that is no number to search for."""
+    late = 15_000
+    others = [seed(i, learning_rate=warmed(STEPS, 3e-3, end=late)) for i in range(4)]
+    (said,) = named(seed(9, learning_rate=warmed(STEPS, 0.03, end=late)), others)
+    assert said == "learning rate is 0.03 at step 10 (the others have 3e-3)"

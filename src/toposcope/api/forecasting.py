@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.forecasts import Forecasts
 from toposcope.core.bounds import check_horizon, check_positive, check_shares
-from toposcope.core.errors import InputError
+from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import CUTS
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.core.observations import AuditFinding
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.logs.belonging import Group
     from toposcope.rules.judgement import Judgement
@@ -153,13 +154,17 @@ def forecast(
         chosen = _methods(unfinished + ended, methods)
     wrong = [problem for problem in runs.problems if problem.run in reading.rows]
     replays = replays_by_run(stores_among(given))
-    judgements = {curve.run: _judged(curve, reading, wrong, replays) for curve in own}
+    audits = _audits(given, step_pattern)
+    judgements = {
+        curve.run: _judged(curve, reading, wrong, replays, audits.get(curve.run, _Audit())) for curve in own
+    }
     return Forecasts(
         unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=runs.faults,
         notes=runs.notes, methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=runs.groups if len(runs.groups) > 1 and not planned else (),
         judgements=_with_siblings(judgements, unfinished, ended), trendless=runs.trendless,
+        damaged=frozenset(run for run, audit in audits.items() if audit.faulty),
     )  # fmt: skip
 
 
@@ -239,14 +244,59 @@ def _with_siblings(
     return {run: one.beside(grounds[run]) if run in grounds else one for run, one in judgements.items()}
 
 
-def _judged(curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays) -> Judgement:
+@dataclass(frozen=True, slots=True)
+class _Audit:
+    """The cheap audit of a run's checkpoints: its findings, and the last step that has a checkpoint."""
+
+    findings: tuple[AuditFinding, ...] = ()
+    last: int | None = None
+
+    @property
+    def faulty(self) -> bool:
+        """Whether a finding asks for an action."""
+        return any(not one.is_remark for one in self.findings)
+
+
+def _audits(given: Sequence[str | pd.DataFrame], step_pattern: str | None) -> dict[str, _Audit]:
+    """Return the audit of every run that has checkpoints in these folders or stores, as `check` makes it."""
+    from toposcope.api.judgements import stores_among
+    from toposcope.sources import open_series
+    from toposcope.sources.audit import audited
+    from toposcope.store import Store
+
+    folders = [one for one in given if isinstance(one, str) and Path(one).is_dir()]
+    stores = {str(path) for path in stores_among(folders)}
+    found: dict[str, _Audit] = {}
+    for folder in folders:
+        if str(Path(folder)) in stores:
+            store = Store.open(folder)
+            findings, steps = store.audited(), store.measured_steps()
+        else:
+            try:
+                series = open_series(folder, step_pattern=step_pattern, logs=False)
+            except SourceError:  # a folder of logs alone
+                continue
+            findings, steps = audited(series, cheap=True, quiet=True).findings, series.steps
+        for run, of_run in steps.items():
+            mine = tuple(one for one in findings if run in (one.runs or (one.run,)))
+            seen = [step for one in mine for step in (*one.steps, one.step) if step is not None]
+            found[run] = _Audit(mine, max([*of_run, *seen], default=None))
+    return found
+
+
+def _judged(
+    curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays, audit: _Audit
+) -> Judgement:
     """Return the judgement of a run as `check` has it."""
     from toposcope.runs.judged import judged
     from toposcope.runs.reading import column_of
 
     rows = reading.rows[curve.run]
     own = [one.reason.removeprefix(f"run {curve.run}: ") for one in wrong if one.run == curve.run]
-    return judged(rows, column_of([rows], reading), curve, wrong=own, replays=replays)
+    return judged(
+        rows, column_of([rows], reading), curve, audit=audit.findings, last_checkpoint=audit.last,
+        wrong=own, replays=replays,
+    )  # fmt: skip
 
 
 def _methods(curves: list[Curve], wanted: str | Sequence[Forecaster]) -> list[Forecaster]:

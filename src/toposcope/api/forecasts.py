@@ -40,7 +40,8 @@ class Forecasts:
     methods were requested. `planned` are the forecasts of the run that `schedule` plans.
     `groups` are groups of runs that do not belong together; it is empty if all do. No run is forecast or
     scored from another group (`parts` has the forecasts of each group). `trendless` are runs whose loss has
-    no trend, such as that of a policy: a forecast does not apply to them.
+    no trend, such as that of a policy: a forecast does not apply to them. `damaged` are the runs of which the
+    audit of their checkpoints found a fault.
     """
 
     unfinished: tuple[Curve, ...]
@@ -58,6 +59,7 @@ class Forecasts:
     groups: tuple[Group, ...] = ()
     judgements: Mapping[str, Judgement] = field(default_factory=dict)
     trendless: tuple[Problem, ...] = ()
+    damaged: frozenset[str] = frozenset()
 
     @property
     def apart(self) -> str:
@@ -183,7 +185,7 @@ class Forecasts:
         few = len(self.ended) < LEAST_SCORED
         over = [curve for curve in self.own if curve.over]
         return (*self.unfinished, *over) or (
-            self.ended if few else [curve for curve in self.ended if curve.broke]
+            self.ended if few else [one for one in self.ended if one.broke or one.run in self.damaged]
         )
 
     @property
