@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch")
 STEPS = (10, 20, 30)
 
 
-def _trained(folder: Path, *, rate: float = 1e-3) -> None:
+def _trained(folder: Path, *, rate: float = 1e-3, kind: str = "AdamW") -> None:
     """Train a small network as nanoGPT does, and write ckpt_STEP.pt with model, optimizer and scheduler."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
@@ -30,7 +30,8 @@ def _trained(folder: Path, *, rate: float = 1e-3) -> None:
     )
     matrices = [one for one in model.parameters() if one.ndim > 1]
     vectors = [one for one in model.parameters() if one.ndim < 2]
-    optimizer = torch.optim.AdamW([{"params": matrices}, {"params": vectors, "weight_decay": 0.0}], lr=rate)
+    groups = [{"params": matrices}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = getattr(torch.optim, kind)(groups, lr=rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
     folder.mkdir(exist_ok=True)
     for step in range(1, STEPS[-1] + 1):
@@ -224,3 +225,47 @@ def test_a_checkpoint_that_cannot_be_read_is_one_finding(run):
     found = audited(open_series(str(run), logs=False))
     assert [one.fault for one in found.findings] == ["unreadable"]
     assert (found.resume[0].verdict, found.resume[0].earlier) == ("not resumable", 20)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends"),
+    [
+        ("Adafactor", "its moments are in a form that is not read"),
+        ("SGD", "; the optimiser keeps no moments"),
+        ("NAdam", "there and agree; not stored: data position"),
+        ("RMSprop", "there and agree; not stored: data position"),
+    ],
+)
+def test_other_optimisers_are_not_accused_and_what_is_not_read_is_said(tmp_path, kind, ends):
+    _trained(tmp_path / "run", kind=kind)
+    answer = audit(tmp_path / "run")
+    [line] = answer.resume_lines
+    assert answer.faults == ()
+    begins = (
+        "cannot tell whether step 30"
+        if kind == "Adafactor"
+        else "can be resumed from step 30: weights, moments"
+    )
+    assert line.startswith(begins)
+    assert line.endswith(ends)
+
+
+def test_moments_of_which_some_are_factors_are_said_to_be_read_in_part(run):
+    """As transformers' Adafactor keeps them: rows and columns of matrices, and whole vectors."""
+
+    def halved(fields: dict[str, Any]) -> dict[str, Any]:
+        square = fields["exp_avg_sq"]
+        if square.ndim < 2:
+            return fields
+        return {"step": fields["step"], "exp_avg_sq_row": square.mean(1), "exp_avg_sq_col": square.mean(0)}
+
+    for step in STEPS:
+        file = run / f"ckpt_{step}.pt"
+        saved = torch.load(file, weights_only=True)
+        state = saved["optimizer"]["state"]
+        saved["optimizer"]["state"] = {key: halved(fields) for key, fields in state.items()}
+        torch.save(saved, file)
+    answer = audit(run)
+    [line] = answer.resume_lines
+    assert answer.faults == ()
+    assert "3 of 8 moments are in a form that is not read, such as factors" in line

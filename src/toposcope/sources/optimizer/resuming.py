@@ -214,6 +214,9 @@ class _Judge:
             why = "the optimiser keeps no moments" if any(g.parameters for g in now.groups) else "it is empty"
             yield Facet("moments", THERE, why)
             return
+        if now.odd:
+            of = f"{now.odd:,} of {len(now.parameters):,} moments"
+            yield Facet("moments", THERE, f"{of} are in a form that is not read, such as factors")
         unknown = names.unknown
         if unknown and not here.facts.changes and here.tensors and len(state.optimizers) == 1:
             first = now.parameters[unknown[0]]
