@@ -42,8 +42,11 @@ class Study(StudyTables):
         if not len(judged) or "status" not in judged:
             return ()
         short = judged.groupby("run", sort=False).filter(lambda rows: (rows["status"] == "failed").all())
-        names = short.groupby(short.groupby("run")["n"].transform("max"))["run"].unique()
-        return tuple(_untested(list(map(str, runs)), int(float(str(count)))) for count, runs in names.items())
+        counts = short.groupby("run", sort=False)["n"].max()
+        runs_of: dict[int, list[str]] = {}
+        for run, count in zip(counts.index, counts.to_numpy(int), strict=True):
+            runs_of.setdefault(int(count), []).append(str(run))
+        return tuple(_untested(runs, count) for count, runs in runs_of.items())
 
 
 _MOST_NAMED = 4
