@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -502,6 +503,14 @@ def test_a_saturating_fit_asks_for_enough_checkpoints():
     made = forecast(method, runs[0].seen(250), runs[1:])
     assert made.status == "failed"
     assert "6 measured checkpoints of r1 seen; it needs 8" in made.reason
+
+
+def test_checkpoints_that_lack_a_feature_are_not_called_unmeasured():
+    runs = with_saturating([curve_from_metrics(f"r{i}", table(n=1.0 + i)) for i in range(4)])
+    runs = [replace(run, features=run.features.assign(late=np.nan)) for run in runs]
+    made = forecast(FeatureTransfer("features", ("h0_total", "late")), runs[0].seen(250), runs[1:])
+    said = "6 measured checkpoints of r1 seen, 0 of them with every column (late is missing most often)"
+    assert said in made.reason
 
 
 # -- the table behind analyze and the report

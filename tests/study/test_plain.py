@@ -174,3 +174,13 @@ def test_a_store_of_few_checkpoints_is_answered_by_its_losses(tmp_path, capsys):
     out, err = ended(["analyze", str(store)], capsys)[1:]
     assert "the loss fell" in out
     assert "nothing could be computed" not in err
+
+
+def test_a_log_of_another_trainer_is_not_told_to_train_with_toposcope(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    file = tmp_path / "train.csv"
+    step = np.arange(10, 4001, 10)
+    pd.DataFrame({"step": step, "loss": 2 + 6 * step**-0.5}).to_csv(file, index=False)
+    out = ended(["analyze", str(file)], capsys)[1]
+    assert "seeds of a size and give their logs together" in out
+    assert "toposcope train" not in out

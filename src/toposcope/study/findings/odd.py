@@ -25,7 +25,7 @@ def odd(study: StudyTables) -> Finding | None:
         "level": LEVEL * (2 if len(study.features) else 1),  # one test of the losses, one with the features
         "features": len(study.features) > 0,
         "seeds": max(len(group.runs) for group in study.sizes),
-        "command": rendered(command("train", out="DIR", seeds=seeds)),
+        "command": rendered(command("train", out="DIR", seeds=seeds)) if not _of_a_log(study) else "",
         "leave_out": rendered(option("without", found.found[0].run)) if found.found else "",
         "odd": [
             {
@@ -39,3 +39,8 @@ def odd(study: StudyTables) -> Finding | None:
     }  # fmt: skip
     strength = "odd" if found.found else "alike" if found.compared else "alone"
     return Finding("odd", strength, numbers, "F of the distance to the other runs")
+
+
+def _of_a_log(study: StudyTables) -> bool:
+    """Whether these runs are read from a log or a table, so that `toposcope train` cannot make more of them."""
+    return study.log is not None and study.log.logged is not None

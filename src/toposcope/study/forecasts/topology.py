@@ -87,11 +87,12 @@ class FeatureTransfer(Forecaster):
                 f"{self.name}: {seen.run} has no feature {missing[0]!r}; measure it or leave it out"
             )
         rows = seen.features[["step", *self.columns]].to_numpy(float)
-        rows = rows[~np.isnan(rows).any(axis=1)]
         least = LEAST_POINTS if self.kind == "saturation" else 3
-        if len(rows) < least:
-            seen_so_far = f"{len(rows):,} measured checkpoints of {seen.run} seen"
-            raise InputError(f"{self.name}: {seen_so_far}; it needs {least}")
+        absent = np.isnan(rows)
+        complete = ~absent.any(axis=1)
+        if complete.sum() < least:
+            raise InputError(f"{self.name}: {self._too_few(seen, absent, complete)}; it needs {least}")
+        rows = rows[complete]
         measured, values = rows[:, 0], rows[:, 1:]
         if self.kind == "vector":
             return values[-1]
@@ -108,6 +109,15 @@ class FeatureTransfer(Forecaster):
         u = np.log(measured[late] + 1.0)
         slopes = np.polyfit(u, values[late], 1)[0]
         return np.concatenate([values[-1], slopes])
+
+
+    def _too_few(self, seen: Curve, absent: np.ndarray, complete: np.ndarray) -> str:
+        """Return how many checkpoints are seen; where values are missing, of which column the most."""
+        count = f"{len(absent):,} measured checkpoints of {seen.run} seen"
+        if complete.all():
+            return count
+        most = ("step", *self.columns)[int(np.argmax(absent.sum(axis=0)))]
+        return f"{count}, {int(complete.sum()):,} of them with every column ({most} is missing most often)"
 
 
 @lru_cache(maxsize=4096)
