@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 import toposcope as ts
 from toposcope.api import AdapterComparison, Comparison
 from toposcope.cli.main import main
+from toposcope.sources.adapter_state import AdapterChange, AdapterState
 
 KINDS = ("q_proj", "k_proj", "v_proj", "o_proj")
 WIDTH, LAYERS = 24, 3
@@ -272,3 +273,13 @@ def test_an_audit_says_that_two_factors_of_an_adapter_count_as_one(tmp_path: Pat
     pairs = LAYERS * len(KINDS)
     assert lines[1] == f"checked {pairs} of {pairs} tensors, 0 skipped"
     assert lines[2] == f"an adapter's two factors count as one tensor, their product ({pairs} of them)"
+
+
+def test_an_adapter_of_one_matrix_is_not_counted_as_all_of_them() -> None:
+    zero = AdapterChange("q_proj", 0.0, 0, 0.0, True)
+    one = AdapterState("a", 0, "LoRA r=2", 2, (zero,))
+    assert one.faults[0].message.startswith("its only change B A is zero, so the adapter does nothing")
+    assert one.sentence == "LoRA r=2: its only matrix has no finite, nonzero change"
+    two = AdapterState("a", 0, "LoRA r=2", 2, (zero, zero))
+    assert two.faults[0].message.startswith("all 2 changes B A are zero")
+    assert two.sentence == "LoRA r=2: none of its 2 matrices has a finite, nonzero change"

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 from tests.check.written import falling, jsonl, spiked
 from tests.patience import PATIENCE
@@ -419,3 +419,19 @@ def test_what_a_store_of_a_loss_surface_lacks_is_measured_beside_it(tmp_path):
         losses = coverage._no_losses(store, None, None)
     assert said.endswith(f"toposcope weights SERIES --out {tmp_path / 'store-weights'} --features updates")
     assert losses == "repeat the command that made the store, with --losses FILE"
+
+
+def test_the_alarms_of_one_event_are_one_block_the_plainest_first(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    for step in range(10, 210, 10):
+        _save(tmp_path / "run", step)
+    path = tmp_path / "run" / "checkpoint-200" / "model.safetensors"
+    state = load_file(path)
+    save_file({**state, NAMES[3]: state[NAMES[3]] * np.float32(5)}, path)
+    code, printed = _watch(capsys, tmp_path / "run", "--out", tmp_path / "store", "--once", "--rest", "0")
+    lines = printed.out.splitlines()
+    alarms = [line for line in lines if line.startswith("alarm: run ")]
+    assert code == 1
+    assert alarms == [f"alarm: run step 200: {NAMES[3]} was multiplied by 5"]
+    assert sum(line.startswith("    next: ") for line in lines) == 1
+    assert any(line.startswith("    also: ") for line in lines)

@@ -84,11 +84,16 @@ class AdapterState:
             for name in broken
         ]
         # DoRA's magnitudes may have been trained although B A is zero, and so may tensors stored in full
-        alone = self.method != "DoRA" and not self.others
-        if self.changes and not broken and not self.active and alone:
-            what = "factors are 1" if self.method == IA3 else "changes B A are zero"
+        is_all = self.method != "DoRA" and not self.others
+        if self.changes and not broken and not self.active and is_all:
+            several, alone = (
+                ("factors are 1", "factor is 1") if self.method == IA3 else
+                ("changes B A are zero", "change B A is zero")
+            )  # fmt: skip
+            count = len(self.changes)
+            what = f"all {count:,} {several}" if count > 1 else f"its only {alone}"
             text = (
-                f"all {len(self.changes):,} {what}, so the adapter does nothing; was it saved "
+                f"{what}, so the adapter does nothing; was it saved "
                 "before the first step, or trained with a learning rate of zero?"
             )
             found.append(AuditFinding(self.run, self.step, "", text, fault="zero-adapter"))
@@ -117,7 +122,9 @@ has 100% of the change'
             return f"{self.stated}: {self.unread}"
         active = self.active
         if not active:
-            return f"{self.stated}: none of its {len(self.changes):,} matrices has a finite, nonzero change"
+            count = len(self.changes)
+            which = f"none of its {count:,} matrices has" if count != 1 else "its only matrix has no"
+            return f"{self.stated}: {which}{' a' if count != 1 else ''} finite, nonzero change"
         parts = ", ".join(f"{kind} {share:.0%}" for kind, share in list(self.shares.items())[1:3])
         kind, share = next(iter(self.shares.items()))
         more = f" ({parts})" if parts else ""

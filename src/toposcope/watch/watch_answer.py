@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from toposcope.logs.remarks import LOOK
 from toposcope.rules.judgement import ALL_RIGHT, Judgement, worst
 from toposcope.watch.checked import Checked
-from toposcope.watch.first_line import FirstLine, Lead, run_problems, verdicts_of
+from toposcope.watch.first_line import FirstLine, Lead, events_of, run_problems, verdicts_of
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
 
@@ -89,7 +89,9 @@ class WatchAnswer:
             if one.level != ALL_RIGHT:
                 yield f"verdict: {run}: {one.level} ({', '.join(ground.kind for ground in one.grounds)})", ""
         quiet = ("alarm", "unseen")
-        for event in (*self.alarms, *self.passed, *(one for one in self.events if one.kind not in quiet)):
+        for alarms in events_of(self.alarms):
+            yield from _lines_of_alarms(alarms)
+        for event in (*self.passed, *(one for one in self.events if one.kind not in quiet)):
             yield from lines_of(event)
         parts = (
             ("odd run", (f"{one.run} is {one.sentence}" for one in self.odd)),
@@ -110,6 +112,15 @@ class WatchAnswer:
             **self.checked.to_dict(), "not_judged": list(self.not_judged),
             "events": list(map(plain_event, self.events)), "false_alarms": self.stated,
         }  # fmt: skip
+
+
+def _lines_of_alarms(alarms: Sequence[Event]) -> Iterator[tuple[str, str]]:
+    """Yield the lines of one event: its plainest alarm with what to do, then what else it raised."""
+    first, *others = alarms
+    yield from lines_of(first)
+    for alarm in others:
+        at = "" if alarm.step in (None, first.step) else f" at step {alarm.step:,}"
+        yield f"also{at}: {alarm.data.get('sentence') or alarm.data.get('why') or ''}", "    "
 
 
 def lines_of(event: Event) -> Iterator[tuple[str, str]]:
