@@ -42,5 +42,5 @@ def odd(study: StudyTables) -> Finding | None:
 
 
 def _of_a_log(study: StudyTables) -> bool:
-    """Whether these runs are read from a log or a table, so that `toposcope train` cannot make more of them."""
+    """Whether these runs come from a log or a table: `toposcope train` cannot make more of them."""
     return study.log is not None and study.log.logged is not None
