@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.core.wording import command, rendered
-from toposcope.recipes import load_training_recipe
+from toposcope.papers.demo_runs import RECIPE
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toposcope.study.analysis import Analysis
 
-RECIPE = "demo"
 PROBES = ("neural_persistence", "rips", "baselines", "trajectory")
 TITLE = "Training report: five small language models"
-ONWARD = "Now your own run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +81,6 @@ def run_demo(
     analysis = analysis_of(store, published=PUBLISHED, judge=judged)
     page = write_studies(analysis.studies, report, title=TITLE, quiet=quiet)
     return Demo(runs, store, page, analysis, tuple(problems))
-
-
-def onward(runs: pd.DataFrame) -> str:
-    """Return the next step after the demo's runs, the reader's own run; "" for other runs.
-
-    >>> import pandas as pd
-    >>> onward(pd.DataFrame({"run": ["a"], "family": ["demo"], "corpus": ["a corpus of my own"]}))
-    ''
-    """
-    if not len(runs) or not {"family", "corpus"} <= set(runs) or set(runs["family"]) != {RECIPE}:
-        return ""
-    # another study may be called "demo", too: its corpus is not the recipe's
-    if set(runs["corpus"]) != {load_training_recipe(RECIPE).corpus}:
-        return ""
-    return rendered(f"{ONWARD}: {command('check', 'train.log')}")
 
 
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:

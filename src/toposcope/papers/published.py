@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.papers.demo import onward
+from toposcope.papers.demo_runs import onward
 from toposcope.papers.forecasters import CALLED, CONTROLS, CombinedRule, LossOnlyRule, published_rules
 from toposcope.papers.phase_rules import phase_table
 from toposcope.study.published import FixedPhase, FixedPhases, PublishedRules

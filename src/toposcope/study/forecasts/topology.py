@@ -110,7 +110,6 @@ class FeatureTransfer(Forecaster):
         slopes = np.polyfit(u, values[late], 1)[0]
         return np.concatenate([values[-1], slopes])
 
-
     def _too_few(self, seen: Curve, absent: np.ndarray, complete: np.ndarray) -> str:
         """Return how many checkpoints are seen; where values are missing, of which column the most."""
         count = f"{len(absent):,} measured checkpoints of {seen.run} seen"
