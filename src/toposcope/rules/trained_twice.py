@@ -228,7 +228,7 @@ def _began_again(run: JudgedRun, rows: pd.DataFrame) -> bool:
     """Return whether the learning rates of the second pass are those of the run's first rows."""
     step, rate = run.values("learning_rate")
     start = int(np.searchsorted(step, rows["step"].min()))
-    after = rate[start : start + len(rows)]
+    after = rate[start : start + min(len(rows), start)]
     first = rate[: len(after)]
     ratio = _ratio(run, rows, "learning_rate")
     if (
@@ -257,8 +257,8 @@ def _batches(before: np.ndarray, after: np.ndarray, earlier: np.ndarray) -> str:
     """Return whether the second pass saw the batches of the first, or those of the run's beginning."""
     if _alike(before, after):
         return SAME
-    beginning = earlier[: len(after)]
-    return BEGINNING if len(beginning) == len(after) and _alike(beginning, after) else ""
+    rows = min(len(earlier), len(after))
+    return BEGINNING if _alike(earlier[:rows], after[:rows]) else ""
 
 
 def _alike(left: np.ndarray, right: np.ndarray) -> bool:
