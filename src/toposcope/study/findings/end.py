@@ -277,6 +277,7 @@ def _judgements(
             study.from_logs.judgement(judge_log, rows, columns[str(run)], known.get(str(run))),
         )
         for run, rows in study.log.judged.groupby("run", sort=False)
+        if str(run) in columns
     ]
 
 
