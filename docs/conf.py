@@ -45,7 +45,7 @@ INNER = (
     r"|Advices|Curve|Finding|Findings|Forecast|Forecaster|Given|Ground|Group|Judgement|LanguageModel|Logged"
     r"|ModelLoader|Problem|Schedule|Source|Symptom|Where|AuditFinding|SavedStates|Execution|TextRequest|WeightOptions"
     r"|RepresentationOptions|LandscapeOptions|SensitivityOptions|TrainingRecipe|Callback|Trained"
-    r"|AdapterState|Check|Coverage|Difference|LogOfRun|Odd|OfStore|Remark|RunComparison|SeriesParting|Side"
+    r"|AdapterState|Check|Coverage|Difference|LogOfRun|Odd|OfStore|Remark|Resumption|RunComparison|SeriesParting|Side"
 )
 nitpick_ignore_regex = [("py:class", OTHERS), ("py:class", INNER)]
 
