@@ -88,6 +88,8 @@ def test_pointer_and_keyboard_say_the_nearest_point(written: Path) -> None:
         page.goto(written.as_uri())
         box = page.locator("figure .pointed img").first.bounding_box()
         assert box is not None
+        frame = page.locator("figure .pointed").first
+        assert frame.evaluate("one => one.scrollHeight <= one.clientHeight"), "its layer makes it scroll"
         page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.6 * box["height"])
         page.locator(".names button").first.focus()
         page.keyboard.press("ArrowLeft")
