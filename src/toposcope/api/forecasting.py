@@ -278,8 +278,8 @@ def _audits(given: Sequence[str | pd.DataFrame], step_pattern: str | None) -> di
                 continue
             findings, steps = audited(series, cheap=True, quiet=True).findings, series.steps
         for run, of_run in steps.items():
-            mine = tuple(one for one in findings if run in (one.runs or (one.run,)))
-            seen = [step for one in mine for step in (*one.steps, one.step) if step is not None]
+            mine = tuple(one for one in findings if run in one.every_run)
+            seen = [step for one in mine for step in one.every_step]
             found[run] = _Audit(mine, max([*of_run, *seen], default=None))
     return found
 

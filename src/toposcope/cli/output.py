@@ -156,19 +156,23 @@ def naming_part_faults(
         @functools.wraps(command)
         def told(**given: Any) -> int:
             faults = [fault for name in arguments for fault in _faults(given[name])]
-            ended = False
             try:
                 with beside_json({"part_faults": faults} if faults else {}):
                     code = command(**given)
-                ended = True
-            finally:
-                for fault in faults if printed or not ended else ():
-                    click.echo(f"problem: {fault}", err=True)
+            except BaseException:  # it names nothing itself any more
+                _name(faults)
+                raise
+            _name(faults if printed else [])
             return max(code, 1) if faults else code
 
         return told
 
     return around
+
+
+def _name(faults: Iterable[str]) -> None:
+    for fault in faults:
+        click.echo(f"problem: {fault}", err=True)
 
 
 def _faults(given: object) -> Iterator[str]:

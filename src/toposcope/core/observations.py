@@ -33,6 +33,16 @@ class Observation:
     steps: tuple[int, ...] = ()
     tensors: tuple[str, ...] = ()
 
+    @property
+    def every_run(self) -> tuple[str, ...]:
+        """The runs that it is about."""
+        return self.runs or (self.run,)
+
+    @property
+    def every_step(self) -> tuple[int, ...]:
+        """The steps that it is about; none if it is about no checkpoint."""
+        return self.steps if self.step is None else (*self.steps, self.step)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditFinding(Observation):

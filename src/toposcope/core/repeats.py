@@ -58,7 +58,7 @@ def _joined(observations: Iterable[T], key: Callable[[T], Hashable], most: int) 
 
 def _one(equal: Sequence[T]) -> T:
     count = sum(one.count for one in equal)
-    runs = tuple(dict.fromkeys(run for one in equal for run in one.runs or (one.run,)))
+    runs = tuple(dict.fromkeys(run for one in equal for run in one.every_run))
     steps = tuple(sorted({step for one in equal for step in one.steps or (one.step,) if step is not None}))
     tensors = tuple(dict.fromkeys(name for one in equal for name in one.tensors or (one.tensor,) if name))
     first = equal[0]

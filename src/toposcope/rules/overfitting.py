@@ -36,9 +36,9 @@ LOWERED = 0.5
 FEWEST = 8
 """The fewest losses of each kind for a judgement."""
 _WINDOW = 3
+"""The number of held-out losses whose median is a level; the last ones must all exceed the lowest level."""
 _TOGETHER = 1 << 18
 """Places that are searched together for a sudden fall: 2 MB for each number of them."""
-"""The number of held-out losses whose median is a level; the last ones must all exceed the lowest level."""
 
 
 class Overfitting(Rule):

@@ -45,9 +45,8 @@ class RateEnded(Rule):
         rate, step = logged["learning_rate"].to_numpy(float), logged["step"].to_numpy(float)
         if len(rate) < 4 or _rounded(rate):
             return []
-        peak = float(
-            np.partition(rate, -2)[-2]
-        )  # the first row of a log may still have the rate of another run
+        # the second highest: the first row of a log may still have the rate of another run
+        peak = float(np.partition(rate, -2)[-2])
         if not peak > 0 or rate[-1] > ENDED * peak:
             return []
         first = int(np.flatnonzero(rate > ENDED * peak)[-1]) + 1

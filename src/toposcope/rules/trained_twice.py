@@ -178,9 +178,11 @@ def _compared(run: JudgedRun, kept: pd.DataFrame, rows: pd.DataFrame) -> Trained
     whole, early, late = (
         Mean(float(part.mean()), _error(source, len(part))) for part in (apart, apart[:third], apart[-third:])
     )
+    ratio = _ratio(run, rows, "learning_rate")
+    anew = ratio is not None and abs(ratio - 1) > _SAME_RATE and _began_again(run, rows)
     return TrainedTwice(
         float(step[0]), len(both), whole, early, late, _noise(history), float(apart[0]),
-        _ratio(run, rows, "learning_rate"), _began_again(run, rows), _raised(run, rows, step[0]),
+        ratio, anew, _raised(run, rows, step[0]),
         batches,
     )  # fmt: skip
 
@@ -230,13 +232,7 @@ def _began_again(run: JudgedRun, rows: pd.DataFrame) -> bool:
     start = int(np.searchsorted(step, rows["step"].min()))
     after = rate[start : start + min(len(rows), start)]
     first = rate[: len(after)]
-    ratio = _ratio(run, rows, "learning_rate")
-    if (
-        ratio is None
-        or abs(ratio - 1) <= _SAME_RATE
-        or not FEWEST <= len(after) <= start
-        or not (first > 0).all()
-    ):
+    if len(after) < FEWEST or not (first > 0).all():
         return False
     return bool((np.abs(after / first - 1) <= _SAME_RATE).all())
 

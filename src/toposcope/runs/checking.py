@@ -233,7 +233,7 @@ def _once(contents: Sequence[Contents]) -> list[Contents]:
 def _problems(place: Contents) -> list[str]:
     """Return the logs of a place that cannot be read, and the audit findings that belong to no run."""
     runs = _names_of_runs(place)
-    strange = [one for one in place.audit if not set(one.runs or (one.run,)) & set(runs)]
+    strange = [one for one in place.audit if not set(one.every_run) & set(runs)]
     return [*place.problems, *map(str, strange)]
 
 
@@ -333,8 +333,8 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
     place, run, rows, column = one.place, one.run, one.rows, one.column
     steps = list(place.steps.get(run, ()))
     count = counted(rows, column, of_log=not place.steps)
-    audit = [found for found in place.audit if run in (found.runs or (found.run,))]
-    audited = [step for found in audit for step in (*found.steps, found.step) if step is not None]
+    audit = [found for found in place.audit if run in found.every_run]
+    audited = [step for found in audit for step in found.every_step]
     seen, forecast = _ahead(one.curve, siblings, settings.level)
     if seen is not None:
         settings.curves[one.name] = seen

@@ -148,7 +148,7 @@ def _part(own: Contents, run: str, alone: bool) -> Contents:
     """Return the checkpoints of one run, with what was found in them."""
     return replace(
         own, name=own.name if alone else f"{own.name}: {run}", steps={run: own.steps[run]},
-        audit=own.audit if alone else tuple(one for one in own.audit if run in (one.runs or (one.run,))),
+        audit=own.audit if alone else tuple(one for one in own.audit if run in one.every_run),
         log=replace(own.log, runs=tuple(one for one in own.log.runs if one.name == run)),
     )  # fmt: skip
 

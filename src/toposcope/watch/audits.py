@@ -79,7 +79,7 @@ class FolderAudit:
 
 def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) -> AuditFinding | None:
     """Return the part of a finding whose checkpoints are gone; None if all are still there."""
-    runs, steps = finding.runs or (finding.run,), finding.steps or (finding.step,)
+    runs, steps = finding.every_run, finding.steps or (finding.step,)
     gone = tuple(step for step in steps if any((run, step) not in present for run in runs))
     if not gone:
         return None

@@ -36,7 +36,7 @@ def judged_runs(
         one = judged(
             log.rows, log.column, log.curve, log.remarks,
             count=counted(log.rows, log.column, of_log=log.run not in steps),
-            audit=[one for one in audit if log.run in (one.runs or (one.run,))],
+            audit=[one for one in audit if log.run in one.every_run],
             last_checkpoint=max(steps.get(log.run, ()), default=None),
             wrong=log.wrong,
             replays=replays,

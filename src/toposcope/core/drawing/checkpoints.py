@@ -63,14 +63,14 @@ def _draw(
 
 def _shown(steps: Mapping[str, Sequence[int]], found: Sequence[AuditFinding]) -> list[str]:
     """Return at most `MOST` of the runs, in their order."""
-    faulty = {run for one in found for run in one.runs or (one.run,)}
+    faulty = {run for one in found for run in one.every_run}
     chosen = set(sorted(steps, key=lambda run: run not in faulty)[:MOST])
     return [run for run in steps if run in chosen]
 
 
 def _places(finding: AuditFinding, steps: Mapping[str, Sequence[int]]) -> list[tuple[str, int]]:
     """Return the run and step of everything that a finding stands for, as far as it is known."""
-    runs = finding.runs or (finding.run,)
+    runs = finding.every_run
     if finding.step is None:
         return [(run, min(steps.get(run, ()), default=0)) for run in runs]
     at = finding.steps or (finding.step,)

@@ -55,7 +55,7 @@ def resumption(
 
     def judged(at: int) -> Resumption:
         faults = [one for one in findings if not one.is_remark and one.run == run
-                  and steps[at].checkpoint.step in (*one.steps, one.step)]  # fmt: skip
+                  and steps[at].checkpoint.step in one.every_step]  # fmt: skip
         return _Judge(series, steps, states, faults, sample).of(at)
 
     last = len(steps) - 1
