@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import fcntl
 from pathlib import Path
 
 import pytest
@@ -12,18 +10,12 @@ import pytest
 from toposcope.page import page as pages
 
 
-@pytest.fixture
-def ended() -> int:
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", "pass"])
-    process.wait()
-    return process.pid
-
-
-def left(out: Path, pid: int, end: str) -> Path:
-    folder = out.parent / f".{out.name}.{pages._HOST}-{pid}-00ff00ff.{end}"
+def left(out: Path, end: str) -> Path:
+    """Leave what a writer that was killed leaves: its folder, and its lock that nobody holds."""
+    folder = out.parent / f".{out.name}.00ff00ff.{end}"
     folder.mkdir(parents=True)
     (folder / "index.html").write_text("before")
+    folder.with_suffix(".lock").touch()
     return folder
 
 
@@ -31,9 +23,9 @@ def written(out: Path) -> None:
     pages._replace(out, lambda folder: (folder / "index.html").write_text("now") and None)
 
 
-def test_what_a_killed_writer_left_is_removed(tmp_path: Path, ended: int) -> None:
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     out = tmp_path / "report"
-    stale, of_another = left(out, ended, "partial"), left(tmp_path / "other", ended, "partial")
+    stale, of_another = left(out, "partial"), left(tmp_path / "other", "partial")
     written(out)
     assert (out / "index.html").read_text() == "now"
     assert not stale.exists()
@@ -41,14 +33,16 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path, ended: int) -> Non
 
 
 def test_what_a_living_writer_holds_is_left_alone(tmp_path: Path) -> None:
-    held = left(tmp_path / "report", os.getpid(), "partial")
-    written(tmp_path / "report")
+    held = left(tmp_path / "report", "partial")
+    with held.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        written(tmp_path / "report")
     assert held.exists()
 
 
-def test_a_page_that_a_killed_writer_had_moved_away_comes_back(tmp_path: Path, ended: int) -> None:
+def test_a_page_that_a_killed_writer_had_moved_away_comes_back(tmp_path: Path) -> None:
     out = tmp_path / "report"
-    left(out, ended, "old")
+    left(out, "old")
 
     def fails(folder: Path) -> None:
         raise OSError("the disk is full")

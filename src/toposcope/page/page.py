@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import base64
-import glob
-import hashlib
 import os
-import platform
 import shutil
-import uuid
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -16,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
+from toposcope.core.aside import OLD, beside
 from toposcope.core.drawing.rendering import TracedCurve
 from toposcope.core.errors import InputError
 from toposcope.core.legible import legible, shown
@@ -71,10 +68,6 @@ def check_target(out: Path) -> None:
         raise InputError("this is a file", argument="out", value=out, remedy="choose a new or empty folder")
 
 
-_HOST = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-"""This machine in the names of folders that are being written: only its own processes can be asked for."""
-
-
 def _write_files(folder: Path, page: Page) -> None:
     figures, csvs = folder / "figures", folder / "tables"
     figures.mkdir()
@@ -94,45 +87,18 @@ def _write_files(folder: Path, page: Page) -> None:
 def _replace(out: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a folder beside `out`, then replace `out` by it."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    _clear_killed(out)
-    tag = f"{_HOST}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    aside, old = out.parent / f".{out.name}.{tag}.partial", out.parent / f".{out.name}.{tag}.old"
-    aside.mkdir()
-    try:
-        write(aside)
-        if out.exists():
-            os.replace(out, old)
-        os.replace(aside, out)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        if old.exists() and not out.exists():
-            os.replace(old, out)
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _clear_killed(out: Path) -> None:
-    """Remove what killed writers of this page left beside it; a page that one had moved away comes back."""
-    for left in sorted(out.parent.glob(f".{glob.escape(out.name)}.{_HOST}-*")):
-        pid = left.name.rpartition(f".{_HOST}-")[2].partition("-")[0]
-        if left.is_symlink() or not pid.isdecimal() or _lives(int(pid)):
-            continue
-        if left.suffix == ".old" and not out.exists():
-            os.replace(left, out)
-        else:
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _lives(pid: int) -> bool:
-    """Return whether a process of this machine lives; on Windows, where that cannot be asked, it may."""
-    if os.name == "nt":
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
+    with beside(out) as aside:
+        old = aside.with_suffix(OLD)
+        aside.mkdir()
+        try:
+            write(aside)
+            if out.exists():
+                os.replace(out, old)
+            os.replace(aside, out)
+        finally:
+            if old.exists() and not out.exists():
+                os.replace(old, out)
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _html() -> Environment:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import glob
 import os
 import shutil
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -15,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from toposcope.core.aside import beside
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.wording import command
@@ -75,10 +73,7 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
         _check_there(out, stores, names)
         return Store.open(out), tuple(changed)
     out.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(out)
-    aside = out.parent / f".{out.name}.{uuid.uuid4().hex[:8]}.partial"
-    lock = _locked(aside)
-    try:
+    with beside(out) as aside:
         made = Store.create(aside, recipe=stores[0].recipe)
         for number, store in enumerate(stores):
             _copy_measured(store, aside, names[number])
@@ -94,35 +89,7 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             _check_there(out, stores, names)  # another process wrote it meanwhile
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.with_suffix(".lock").unlink(missing_ok=True)
-        os.close(lock)
     return Store.open(out), tuple(changed)
-
-
-def _locked(aside: Path) -> int:
-    """Hold a lock while a merge writes its temporary folder; the system releases it when the process ends."""
-    handle = os.open(aside.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    return handle
-
-
-def _remove_leftovers(out: Path) -> None:
-    """Remove the leftovers of killed merges into `out`; a merge that is still running has its lock."""
-    for lock in out.parent.glob(f".{glob.escape(out.name)}.*.lock"):
-        try:
-            handle = os.open(lock, os.O_RDWR)
-        except OSError:
-            continue
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.with_suffix(".partial"), ignore_errors=True)
-            lock.unlink(missing_ok=True)
-        except OSError:
-            pass  # another process merges there now
-        finally:
-            os.close(handle)
 
 
 def _check_there(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]]) -> None:
