@@ -160,7 +160,7 @@ def test_two_writers_at_once(name: str, given: Path, reference: dict[str, object
     both = [subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
     ends = [(*process.communicate(timeout=PATIENCE), process.returncode) for process in both]
     for out_text, err, code in ends:
-        assert code == 0 or (name == "train" and "another process is training it" in out_text), err
+        assert code == 0 or (name == "train" and "another process is training it" in out_text), out_text + err
         assert "Traceback" not in err
     assert call(*alone(case.line(given, out))) == 0
     assert case.made(out) == reference[name]

@@ -268,6 +268,50 @@ def test_a_unit_measured_again_during_a_compaction_is_kept(
     assert not list(store.path.rglob(".*.tmp"))
 
 
+def test_an_earlier_write_that_is_renamed_last_is_not_missed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later, earlier = Store.open(store.path), Store.open(store.path)
+    for writer, number in ((later, 12), (earlier, 10)):
+        monkeypatch.setattr(writer, "_write_number", lambda number=number: number)
+        writer.write(unit(1), rows(1), [diagram(1.0)])
+    fill(store, range(2, 4), runs=("a",))
+    store.compact()
+    assert store.part_faults() == ()
+    assert sorted(store.features().step.unique()) == [1, 2, 3]
+
+
+def test_a_part_written_during_the_look_is_not_missed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store, range(2), runs=("a",))
+    listed, pending = os.listdir, [True]
+
+    def listing(folder: object) -> list[str]:
+        names = listed(folder)  # type: ignore[call-overload]
+        if folder == store.path / "features" and pending:
+            pending.clear()
+            Store.open(store.path).write(unit(7), rows(7), [diagram(1.0)])
+        return names
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", listing)
+        patch.setattr(time, "sleep", lambda _: pytest.fail("one look is enough"))
+        assert parts.missing(store.path / "features") == []
+    assert not pending
+
+
+def test_a_part_that_stands_aside_for_a_moment_is_not_missed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, range(2), runs=("a",))
+    part = next((store.path / "features").glob("*.parquet"))
+    aside = part.rename(part.with_name(".moved.tmp"))
+    monkeypatch.setattr(time, "sleep", lambda _: aside.exists() and aside.rename(part))
+    assert parts.missing(store.path / "features") == []
+    part.unlink()
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert parts.missing(store.path / "features") == [part.name]
+
+
 def _touch(folder: Path, *, backwards: bool) -> None:
     """Give every file another time: all the same, or the newest the oldest."""
     files = sorted(folder.rglob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)

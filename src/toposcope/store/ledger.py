@@ -40,10 +40,10 @@ class Ledger:
 
     folder: Path
     footers: dict[str, set[int]] = field(default_factory=dict)
-    there: dict[str, int] = field(default_factory=dict)
-    """File -> the number of the write that made it."""
-    replaced: dict[str, int] = field(default_factory=dict)
-    """File -> the highest number of a write of it that a pack contains."""
+    there: set[str] = field(default_factory=set)
+    """Files that were written."""
+    replaced: set[str] = field(default_factory=set)
+    """Files of which a pack contains a write."""
     damaged: int = 0
     """Lines that cannot be read although they end: a kill leaves none."""
     _offsets: dict[str, int] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Ledger:
         inside.refuse_linked(place_of(self.folder))
         if self._offsets.keys() - set(names):  # joined with others, or another store took the place
             for known in (self.footers, self.there, self.replaced, self._offsets, self._checked):
-                known.clear()  # type: ignore[attr-defined]
+                known.clear()
             self.damaged = 0
         for name in names:
             offset = self._offsets.get(name, 0)
@@ -80,9 +80,9 @@ class Ledger:
             if "footer" in said:
                 self.footers.setdefault(name, set()).add(int(said["footer"]))
             if "written" in said:
-                self.there[name] = max(int(said["written"]), self.there.get(name, -1))
-            for old, number in said.get("replaces", {}).items():
-                self.replaced[old] = max(int(number), self.replaced.get(old, -1))
+                int(said["written"])
+                self.there.add(name)
+            self.replaced.update(said.get("replaces", {}).keys())
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return False
         return True
@@ -103,14 +103,6 @@ class Ledger:
         if sound:
             self._checked[path] = identity
         return sound
-
-    def missing(self, present: set[str]) -> list[str]:
-        """Return the files that were written and not replaced, and that are not `present`."""
-        return sorted(
-            name
-            for name, written in self.there.items()
-            if name not in present and written > self.replaced.get(name, -1)
-        )
 
 
 def place_of(folder: Path) -> Path:

@@ -42,6 +42,8 @@ WRITE_NUMBER = "write_number"
 _ROWS_PER_GROUP = 65_536
 # Bytes of a unit's key, the width of its hash.
 _KEY_BYTES = 16
+# A file is missing if so many looks, so many seconds apart, do not see it.
+_LOOKS, _BETWEEN = 4, 0.25
 # Folders whose latest scan is remembered; the memory of a long process stays bounded.
 _FOLDERS = 64
 _Identity = tuple[int, int, int]
@@ -377,14 +379,34 @@ def read_whole(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 
 def missing(folder: Path) -> list[str]:
-    """Return the files of a table's folder that were written, are missing, and that no pack replaces."""
+    """Return the files of a table's folder that were written, are missing, and that no pack replaces.
+
+    A file counts as missing after several looks: another process moves a file aside before it removes it, and
+    puts it back if it was written again (see `remove`).
+    """
+    found = _absent(folder)
+    for _ in range(_LOOKS - 1):
+        if not found:
+            break
+        time.sleep(_BETWEEN)
+        again = set(_absent(folder))
+        found = [name for name in found if name in again]
+    return found
+
+
+def _absent(folder: Path) -> list[str]:
+    """Return what one look misses; the ledger is read first, so that a file written meanwhile is no miss.
+
+    A pack that replaces any write of a file has its units, because a name stands for the units it holds. Two
+    processes can write one file, the earlier write last: its number says nothing then.
+    """
+    known = ledger.of(folder)
+    there, elsewhere = set(known.there), set(known.replaced)
     try:
         present = set(os.listdir(folder))
     except FileNotFoundError:
         present = set()
-    claimed = {name: number for part in scan(folder) for name, number in part.replaces.items()}
-    known = ledger.of(folder)
-    return [name for name in known.missing(present) if known.there[name] > claimed.get(name, -1)]
+    return sorted(there - present - elsewhere.union(*(part.replaces for part in scan(folder))))
 
 
 def strangers(folder: Path) -> list[str]:
