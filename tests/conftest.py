@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -30,6 +32,19 @@ def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     priority: on a busy machine they hardly ran.
     """
     monkeypatch.setattr(os, "nice", lambda more: 0)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_terminal() -> Iterator[None]:
+    """Print as into a pipe: whoever runs the tests in a terminal of 80 columns reads wrapped sentences."""
+
+    def size(*_: object) -> NoReturn:
+        raise OSError("the tests have no terminal")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("COLUMNS", raising=False)
+        patch.setattr(os, "get_terminal_size", size)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
