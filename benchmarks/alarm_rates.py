@@ -21,8 +21,8 @@ from scipy.stats import binomtest
 
 import toposcope as ts
 from benchmarks.watch_curves import tables
-from toposcope.papers.plain_rules import PLAIN_RULES, WINDOW, Rule
 from toposcope.rules.replay import replay
+from toposcope.studies.public_runs.plain_rules import PLAIN_RULES, WINDOW, Rule
 
 
 def watched(log: pd.DataFrame, since: float) -> bool:

@@ -26,11 +26,11 @@ from toposcope.core.seeding import rng
 from toposcope.forecasting import Curve, curve_from_metrics, forecast
 from toposcope.forecasting.auto import Auto
 from toposcope.forecasting.decision.advice import weigh_forecast
-from toposcope.papers.weight_presets import preset
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.study.forecasts.gather import gather_curves
 from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.weights.presets import preset
 from toposcope.sweep import Execution, sweep
 from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate, write_family
 

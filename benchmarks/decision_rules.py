@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from toposcope.forecasting.decision.advice import CONTINUE, SCALE, STOP, Option, by_loss, chance_cheaper
 from toposcope.logs.curve import Curve
-from toposcope.papers.phase_rules import IN_A_ROW, SMOOTHING, coded_rule
+from toposcope.published.phase_rules import IN_A_ROW, SMOOTHING, coded_rule
 from toposcope.subjects.weights.features import PERSISTENCE
 
 CONFIDENCE = 0.9

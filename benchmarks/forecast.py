@@ -33,7 +33,7 @@ from toposcope.forecasting.laws import MultiPower, Tissue
 from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.logs.curve import Binned, binned
 from toposcope.logs.schedule import constant, cosine, drop, stable_decay
-from toposcope.papers.forecasters import published_rules
+from toposcope.published.forecasters import published_rules
 from toposcope.study.forecasts.gather import gather_curves, topological_methods
 from toposcope.synthetic import Spectrum, SyntheticRecipe, simulate
 

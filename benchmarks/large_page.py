@@ -88,7 +88,7 @@ def main() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     start, worked = time.perf_counter(), time.process_time()
     from toposcope.page import write_studies
-    from toposcope.papers.published import PUBLISHED
+    from toposcope.published.rules import PUBLISHED
     from toposcope.study.analysis import study_of_rows
     from toposcope.subjects.weights.subject import SUBJECT as WEIGHTS
 

@@ -176,9 +176,9 @@ def measure(series: Path, store: Path, features: str, jobs: int) -> dict[str, ob
 
 def plan(series: Path) -> dict[str, object]:
     """Return what the planner expects of a series."""
-    from toposcope.papers.weight_presets import preset
     from toposcope.sources import open_series
     from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects.weights.presets import preset
     from toposcope.sweep.expect import expect
     from toposcope.sweep.plan import by_run
 

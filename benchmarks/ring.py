@@ -27,7 +27,7 @@ from toposcope.clouds.ring import LEVEL, log_log, ring_test
 from toposcope.core.distributions import binomial_interval
 from toposcope.core.seeding import rng
 from toposcope.core.types import Diagram
-from toposcope.papers.fourier import KEYS, key_frequencies
+from toposcope.studies.grokking.fourier import KEYS, key_frequencies
 from toposcope.topology import rips
 from toposcope.training.grokking import fourier_plane, frequency_power
 

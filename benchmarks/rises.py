@@ -2,10 +2,10 @@
 
 Series of 51 checkpoints in persistent noise with a smooth rise over 15 to 25 of them, 2.5 standard deviations
 high. First the share of series that each statistic ranks at 5% among 39 draws of the same noise. The
-statistics are the height of the highest step up (`papers.rises`, the one in use), the sum of squares of the
-best rising curve, the last quarter minus the first, and the gain of the search for changes without its waves.
-Then how often the 95% sets of `papers.rises.place` contain the start and the middle of a logistic rise, to
-half a checkpoint.
+statistics are the height of the highest step up (`studies.grokking.rises`, the one in use), the sum of
+squares of the best rising curve, the last quarter minus the first, and the gain of the search for changes without its waves.
+Then how often the 95% sets of `studies.grokking.rises.place` contain the start and the middle of a logistic
+rise, to half a checkpoint.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from scipy.stats import binomtest
 from sklearn.isotonic import IsotonicRegression
 
-from toposcope.papers.rises import height, place, rank
 from toposcope.statistics.phases.bends import scan
 from toposcope.statistics.phases.curves import design
 from toposcope.statistics.phases.simulated import autoregressions
+from toposcope.studies.grokking.rises import height, place, rank
 
 STEPS = 60.0 * np.arange(1, 52)
 SERIES, SLOW_SERIES, DRAWS = 100, 40, 39

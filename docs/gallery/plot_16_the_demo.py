@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 import matplotlib.pyplot as plt
 
 import toposcope as ts
-from toposcope.papers.demo import run_demo
+from toposcope.studies.demo import run_demo
 
 few = {"steps": 12, "checkpoint_every": 2, "warmup_steps": 2, "models": ["tiny-3k", "small-7k"]}
 demo = run_demo(Path(mkdtemp()) / "demo", jobs=1, overrides=few, quiet=True, say=lambda line: None)

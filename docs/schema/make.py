@@ -203,7 +203,7 @@ def _tuned(folder: Path) -> tuple[str, str]:
 
 
 def _demo(folder: Path) -> object:
-    from toposcope.papers import demo
+    from toposcope.studies import demo
 
     few = {"steps": 4, "checkpoint_every": 2, "warmup_steps": 1, "models": ["tiny-3k"]}
     with mock.patch.object(demo, "run_demo", partial(demo.run_demo, overrides=few)):

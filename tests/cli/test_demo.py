@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from toposcope.api import analyze, report
 from toposcope.cli.demo import command
 from toposcope.core.errors import InputError
-from toposcope.papers.demo import run_demo
 from toposcope.store import Store
+from toposcope.studies.demo import run_demo
 
 pytest.importorskip("torch", reason="the demo trains models: install toposcope[train]")
 
@@ -60,7 +60,7 @@ def test_a_demo_that_was_stopped_goes_on(demo):
 
 
 def test_the_command_answers_and_prints_the_page_to_open(monkeypatch, demo, tmp_path):
-    monkeypatch.setattr("toposcope.papers.demo.run_demo", lambda *_, **__: demo[0])
+    monkeypatch.setattr("toposcope.studies.demo.run_demo", lambda *_, **__: demo[0])
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "x")], standalone_mode=False)
     assert result.return_value == 0
     title, *_, last = result.stdout.splitlines()

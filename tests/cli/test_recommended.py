@@ -159,7 +159,7 @@ def binds(call: ast.Call) -> None:
     elif whole == "merge":
         from toposcope.store.merge import merge as function
     elif whole == "preset":
-        from toposcope.papers.weight_presets import preset as function
+        from toposcope.subjects.weights.presets import preset as function
     else:
         function = getattr(ts, whole.removeprefix("toposcope."))
     named = {str(word.arg): None for word in call.keywords}

@@ -70,7 +70,7 @@ def demo(out: Path, *, steps: int) -> list[str]:
     """Return the command line of a demo of so few steps: `toposcope demo` itself takes minutes."""
     few = f"{{'steps': {steps}, 'checkpoint_every': {max(steps // 6, 1)}}}"
     lines = (
-        "import functools, toposcope.papers.demo as demo",
+        "import functools, toposcope.studies.demo as demo",
         f"demo.run_demo = functools.partial(demo.run_demo, overrides={few})",
         "from toposcope.cli.main import main",
         "main()",

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from toposcope.page import write_studies
-from toposcope.papers.published import PUBLISHED
+from toposcope.published.rules import PUBLISHED
 from toposcope.study.analysis import study_of_rows
 from toposcope.study.forecasts.compare import COLUMNS
 from toposcope.study.table import from_frame

@@ -18,9 +18,9 @@ from toposcope.cli.report import command
 from toposcope.core.drawing.rendering import Rendered
 from toposcope.core.errors import InputError
 from toposcope.core.types import Diagram, Role, Row, RunRecord, Scope, Status
-from toposcope.papers.published import PUBLISHED
-from toposcope.papers.report_files import tidy_rows
+from toposcope.published.rules import PUBLISHED
 from toposcope.store import KeptDiagram, Result, Store, Unit
+from toposcope.studies.seed003.report_files import tidy_rows
 from toposcope.study.analysis import study_of_rows
 from toposcope.study.catalogue import column_of
 from toposcope.study.findings.rivals import strengths

@@ -12,7 +12,7 @@ import pytest
 from tests.on_page import captions, with_tables
 from toposcope.page.figures import correlations, forecast, scaling
 from toposcope.page.parts import _of_adapters, of_means
-from toposcope.papers.published import PUBLISHED
+from toposcope.published.rules import PUBLISHED
 from toposcope.study.findings import words as wording
 from toposcope.study.findings.base import Finding
 from toposcope.study.findings.changed import changed

@@ -111,7 +111,7 @@ def test_data_sets_that_lack_something_are_named(serve, source, split, message):
 
 
 def test_the_recipe_names_every_checkpoint_of_the_report(serve):
-    from toposcope.papers.seed003_study import recipe_series
+    from toposcope.studies.seed003.runs import recipe_series
 
     names = {"main": {}} | {f"step{step}": {} for step in (0, 1, 2, 143000)}
     serve(*(hub_server.Repository(f"EleutherAI/pythia-{size}", names) for size in SIZES))
@@ -127,7 +127,7 @@ def test_the_recipe_names_every_checkpoint_of_the_report(serve):
 def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
     from dataclasses import replace
 
-    from toposcope.papers import published_series
+    from toposcope.studies.seed003 import published_series
 
     revisions = {}
     for seed, step in enumerate((0, 4)):
@@ -138,7 +138,7 @@ def test_the_recipe_runs_the_whole_study(serve, tmp_path, monkeypatch, capsys):
     family = replace(published_series.published("pythia"), steps={"seed003": (0, 4)})
     monkeypatch.setattr(published_series, "published", lambda name: family)
     reported = []
-    monkeypatch.setattr("toposcope.papers.seed003_study.write_page", lambda _, out: reported.append(out))
+    monkeypatch.setattr("toposcope.studies.seed003.runs.write_page", lambda _, out: reported.append(out))
     (tmp_path / "texts.txt").write_text(
         "\n".join(f"{text} {i} {'and on ' * 16}" for i in range(4) for text in TEXTS)
     )

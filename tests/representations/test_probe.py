@@ -12,10 +12,10 @@ from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.core.errors import InputError, SourceError
 from toposcope.models.loading import ModelLoader
 from toposcope.models.texts import Texts
-from toposcope.papers.representation_presets import preset
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.presets import preset
 from toposcope.subjects.representations.probes.probe import Representations
 from toposcope.subjects.representations.source import StateSource
 from toposcope.sweep.loop import sweep

@@ -10,8 +10,8 @@ import pytest
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint
-from toposcope.papers.representation_presets import preset
 from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.presets import preset
 from toposcope.subjects.representations.saved_states import SavedFacts, SavedStates, save_states
 from toposcope.subjects.representations.study import study_of_saved_states
 

@@ -11,8 +11,8 @@ from scipy.linalg import toeplitz
 
 from benchmarks.analysis_segments import JUDGED, SIZES
 from toposcope.core.errors import InputError
-from toposcope.papers.forecast_rules import combine, loss_only, rule_table, tda_only
-from toposcope.papers.phase_rules import coded_rule, phase_table, written_rule
+from toposcope.published.forecast_rules import combine, loss_only, rule_table, tda_only
+from toposcope.published.phase_rules import coded_rule, phase_table, written_rule
 from toposcope.statistics.phases import bends, noise, reference
 from toposcope.statistics.phases.bends import scan, scans
 from toposcope.statistics.phases.curves import Span, design

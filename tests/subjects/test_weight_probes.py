@@ -14,7 +14,6 @@ from scipy.spatial.distance import pdist, squareform
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Matrix, Role, Row, Status
-from toposcope.papers.weight_presets import preset
 from toposcope.sources import open_series
 from toposcope.subjects.base import Measured, Probe
 from toposcope.subjects.registry import weight_probes
@@ -22,6 +21,7 @@ from toposcope.subjects.shapes import median_distance
 from toposcope.subjects.snapshot import BATCH_BYTES, RunReader, batches
 from toposcope.subjects.weights.clouds import pooled_draws, row_draws
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.subjects.weights.presets import preset
 from toposcope.subjects.weights.probes import trajectory
 from toposcope.subjects.weights.probes.baselines import Baselines
 from toposcope.subjects.weights.probes.distances import Distances

@@ -26,7 +26,7 @@ def call(name: str, words: list[str], options: dict[str, object]) -> str:
 
     >>> imported, measured = call("weights", ["SERIES"], {"out": "runs", "draws": 2}).split("; ")
     >>> imported
-    'from toposcope.papers.weight_presets import preset'
+    'from toposcope.subjects.weights.presets import preset'
     >>> measured
     "toposcope.measure(SERIES, 'runs', options=preset('default', draws=2))"
     >>> call("weights", ["SERIES"], {"out": "runs", "losses": "FILE"})
@@ -39,7 +39,7 @@ def call(name: str, words: list[str], options: dict[str, object]) -> str:
         preset = settings.pop("preset", "'default'")
         chosen = ", ".join([preset, *(f"{key}={value}" for key, value in settings.items())])
         made = _called(name, [_literal(word) for word in words], given | {"options": f"preset({chosen})"})
-        return f"from toposcope.papers.weight_presets import preset; {made}"
+        return f"from toposcope.subjects.weights.presets import preset; {made}"
     return _called(name, [_literal(word) for word in words], given)
 
 

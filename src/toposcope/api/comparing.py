@@ -94,8 +94,8 @@ def compare(
     from toposcope.core.bounds import check_horizon
     from toposcope.logs.described import canonical_name
     from toposcope.logs.inputs import tables_among
-    from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.runs.reading import Reading
+    from toposcope.subjects.weights.presets import preset as preset_options
 
     check_horizon(horizon)
     first, second, *siblings = (tables_among(side) for side in (first, second, *siblings))  # type: ignore

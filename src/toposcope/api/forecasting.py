@@ -304,7 +304,7 @@ def _methods(curves: list[Curve], wanted: str | Sequence[Forecaster]) -> list[Fo
     from toposcope.forecasting.auto import Auto, default_candidates
     from toposcope.forecasting.families import Exp4, ILog2, Janoschek
     from toposcope.forecasting.laws import MultiPower
-    from toposcope.papers.forecasters import published_rules
+    from toposcope.published.forecasters import published_rules
     from toposcope.study.forecasts.gather import topological_methods
 
     if not isinstance(wanted, str):

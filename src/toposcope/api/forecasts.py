@@ -251,7 +251,7 @@ class Forecasts:
         """
         from toposcope.forecasting.evaluate import score_forecasts
         from toposcope.forecasting.siblings import SiblingTransfer
-        from toposcope.papers.forecasters import CONTROLS
+        from toposcope.published.forecasters import CONTROLS
         from toposcope.study.forecasts.compare import worth_of_features
         from toposcope.study.forecasts.topology import FeatureTransfer
 

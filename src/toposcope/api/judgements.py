@@ -67,7 +67,7 @@ def analyze(
     >>> analyze(frame).findings["beyond"].strength in ("trend only", "cannot tell")
     True
     """
-    from toposcope.papers.published import PUBLISHED
+    from toposcope.published.rules import PUBLISHED
     from toposcope.runs.judged import judged
     from toposcope.study.analysis import analysis_of
     from toposcope.watch.journal import alarms_of

@@ -307,7 +307,8 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 
 def _settings(given: object, kind: About, preset: str = "default"):  # type: ignore[no-untyped-def]
     """Return the settings of a kind of measurement: those given, else the preset's."""
-    from toposcope.papers import representation_presets, weight_presets
+    from toposcope.subjects.representations import presets as representation_presets
+    from toposcope.subjects.weights import presets as weight_presets
 
     presets = {About.WEIGHTS: weight_presets.preset, About.REPRESENTATIONS: representation_presets.preset}
     needed = subject_of(kind).request

@@ -24,7 +24,7 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
     This takes minutes on two cores and downloads nothing. If the command is interrupted, repeat it: it
     resumes.
     """
-    from toposcope.papers.demo import run_demo
+    from toposcope.studies.demo import run_demo
     from toposcope.training.api import default_jobs
 
     jobs = default_jobs() if jobs is None else jobs

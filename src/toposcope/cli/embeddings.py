@@ -138,8 +138,8 @@ def command(
     """
     from toposcope.api.representations import of_representations, of_saved_states
     from toposcope.api.text_request import TextRequest
-    from toposcope.papers.representation_presets import preset as preset_options
     from toposcope.store import Store
+    from toposcope.subjects.representations.presets import preset as preset_options
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.tables.sensitivity import measured_sensitivity
 

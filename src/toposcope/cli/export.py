@@ -43,9 +43,9 @@ def command(store: Path, out: Path, kind: str, shape: str, layout: str | None, a
 
     pandas can read a store without an export: pandas.read_parquet("STORE/features").
     """
-    from toposcope.papers.report_files import write_report_files
     from toposcope.store import Store
     from toposcope.store.export import export
+    from toposcope.studies.seed003.report_files import write_report_files
 
     opened = Store.open(store)
     if layout == "seed003":

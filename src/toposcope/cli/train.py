@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
-from toposcope.core.errors import InputError, RecipeError
+from toposcope.core.errors import InputError
 from toposcope.core.wording import option, recommended
 from toposcope.recipes import training_recipes
-from toposcope.recipes.training import parse_override
+from toposcope.recipes.training import parse_override, parse_seeds
 
 if TYPE_CHECKING:
     from toposcope.training import Trained
@@ -129,19 +129,6 @@ def _watched(out: Path | None) -> Iterator[Callable[[Any], object] | None]:
         yield watch
     for alarm in watch.alarms():
         click.echo(f"alarm: {alarm.place}: {alarm.data['sentence']}", err=True)
-
-
-def parse_seeds(text: str) -> list[int]:
-    """Return the seeds of a list such as "1,2,3"."""
-    try:
-        return [int(item) for item in text.split(",")]
-    except ValueError:
-        raise RecipeError(
-            "not a list of whole numbers",
-            argument="seeds",
-            value=text,
-            remedy=f"write for example {option('seeds')} 1,2,3",
-        ) from None
 
 
 def _show_plan(recipe: str, overrides: dict[str, object], as_json: bool) -> int:

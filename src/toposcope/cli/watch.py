@@ -16,7 +16,7 @@ from toposcope.core.wording import option
 if TYPE_CHECKING:
     from toposcope.watch.journal import Event
 
-PUBLISHED = "toposcope.papers.published:PUBLISHED"
+PUBLISHED = "toposcope.published.rules:PUBLISHED"
 """What `toposcope.analyze` passes on; by name, since the page answers in a process of its own."""
 
 

@@ -67,8 +67,8 @@ def command(
     """
     from toposcope.api.measuring import of_subject, of_weights
     from toposcope.api.text_request import TextRequest
-    from toposcope.papers.weight_presets import preset as preset_options
     from toposcope.subjects.roster import further_subject
+    from toposcope.subjects.weights.presets import preset as preset_options
 
     names = [name.strip() for name in features.split(",")]
     execution = sweeping.execution(keep_diagrams=diagrams)

@@ -136,6 +136,19 @@ def load_training_recipe(name: str, overrides: Mapping[str, object] | None = Non
     return recipe
 
 
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of a list such as "1,2,3"."""
+    try:
+        return [int(item) for item in text.split(",")]
+    except ValueError:
+        raise RecipeError(
+            "not a list of whole numbers",
+            argument="seeds",
+            value=text,
+            remedy=f"write for example {option('seeds')} 1,2,3",
+        ) from None
+
+
 def parse_override(text: str) -> tuple[str, object]:
     """Return key and value of a `key=value` text; the value is read as TOML, or else taken as text.
 

@@ -23,7 +23,7 @@ _LOWEST = {
     "maxdim": 0,
 }
 _CHOICES = {
-    "preset": ("default", "seed003"),  # papers/representation_presets.py has the settings
+    "preset": ("default", "seed003"),  # presets.py has the settings
     "pooling": ("mean", "last", "token"),
     "reduction": ("pca", "random", "none"),
 }

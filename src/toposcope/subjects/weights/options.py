@@ -12,7 +12,7 @@ from toposcope.subjects.request import check_choices, check_counts, make_tuples,
 
 PRESETS = ("default", "seed004", "text")
 """The names of the settings: `default`, and those of the papers (`papers/weight_presets.py` and
-`papers/seed004_runs.py` have their values)."""
+`presets.py` have their values)."""
 CLOUDS = ("matrix", "pooled")
 
 

@@ -1,1 +1,0 @@
-"""The reproduced papers and studies: their presets, conventions, rules and tables."""

@@ -1,0 +1,1 @@
+"""The positive control: a transition that is known to happen."""

@@ -1,0 +1,1 @@
+"""Many public runs with no known fault: alarms, forecasts and seeds."""

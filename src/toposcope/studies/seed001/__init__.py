@@ -1,0 +1,1 @@
+"""The research plan, carried out: its runs, hypotheses and tables."""

@@ -1,0 +1,1 @@
+"""The embedding report again: from its stored rows, or on your own series."""

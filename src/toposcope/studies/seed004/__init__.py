@@ -1,0 +1,1 @@
+"""The weight-space paper again: its runs, claims and tables."""
