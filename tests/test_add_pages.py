@@ -176,6 +176,29 @@ def test_a_format_is_one_class_and_serves_every_command_once_it_is_installed(tmp
 
 
 @pytest.mark.slow
+def test_a_study_is_one_module_and_reproduce_runs_it(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", (DOCS / "add-a-study.md").read_text(encoding="utf-8"), re.S)
+    (tmp_path / "thirds.py").write_text(block, encoding="utf-8")
+    _install_as_shown(tmp_path, "thirds", "add-a-study.md")
+    step = np.arange(1.0, 301.0)
+    noise = np.random.default_rng(0).normal(0, 0.01, (3, 300))
+    rows = [
+        f"run{run},{int(at)},{2 + run / 10 + 3 * at**-0.4 + noise[run, i]:.5f}"
+        for run in range(3)
+        for i, at in enumerate(step)
+    ]
+    (tmp_path / "runs.csv").write_text("\n".join(["run,step,loss", *rows]), encoding="utf-8")
+    assert "Thirds" in _toposcope(tmp_path, "reproduce").stdout
+    done = _toposcope(tmp_path, "reproduce", "thirds", "runs.csv", "--out", "thirds", "--json")
+    assert done.returncode == 0, done.stderr
+    claims, table = json.loads(done.stdout)["sections"]
+    assert claims["rows"][0]["here"].endswith(" of 3")
+    assert claims["rows"][0]["judgement"] == "cannot be tested here"  # three runs cannot decide it
+    assert len(table["rows"]) == 3
+    assert "Thirds, reproduced" in (tmp_path / "thirds" / "thirds.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
 def test_a_rule_is_one_class_and_is_told_wherever_a_log_is_judged(tmp_path: Path) -> None:
     out = _run("add-a-rule.md", tmp_path).splitlines()
     said = "the learning rate is 0.01 after 0.001"

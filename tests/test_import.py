@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src" / "toposcope"
 OURS = ("toposcope", "benchmarks")
 HEAVY = ("torch", "transformers", "ray", "matplotlib", "numba", "pandas", "sklearn", "scipy", "gudhi")
 
@@ -112,6 +113,24 @@ def test_imports_run_downwards_only():
         if of(other)[0] != of(module)[0] and of(other)[1] <= of(module)[1]
     ]
     assert not upwards
+
+
+OPEN = {"studies", "core", "statistics", "scaling", "topology", "study", "published"}
+"""Rooms that compute on arrays and tables: a study may import their modules."""
+SUBJECTS = {path.parent.name for path in (SRC / "subjects").glob("*/__init__.pyi")}
+
+
+def test_a_study_imports_rooms_by_their_faces():
+    inside = []
+    for path in (SRC / "studies").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            parts = (getattr(node, "module", None) or "").split(".")
+            if not isinstance(node, ast.ImportFrom) or parts[0] != "toposcope":
+                continue
+            face = 3 if parts[1:2] == ["subjects"] and parts[2:3] and parts[2] in SUBJECTS else 2
+            if len(parts) > face and parts[1] not in OPEN:
+                inside.append(f"{path.name}: {node.module}")
+    assert not inside
 
 
 def _imported_names() -> set[tuple[str, str, str]]:

@@ -44,7 +44,11 @@ def test_without_a_study_all_of_them_are_listed() -> None:
 def test_an_installed_package_brings_a_study(monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
     def sections(call: StudyCall, *, times: int) -> list[Section]:
         """Judge what nobody claimed."""
-        return [claims_section([Claim("a", "", str(times), "", Standing.HOLDS)])]
+        return [
+            claims_section(
+                [Claim(text="a", source="", here=str(times), statistic="", judgement=Standing.HOLDS)]
+            )
+        ]
 
     mine = Reproduction("My paper", "Does it hold?", sections, (click.option("--times", type=int),))
     points = {"mine": mine, "seed001": mine, "odd": 3}
@@ -58,7 +62,7 @@ def test_an_installed_package_brings_a_study(monkeypatch: pytest.MonkeyPatch, ca
     assert "odd = odd:STUDY is left out" in said
     monkeypatch.setattr("toposcope.cli.reproduce._studies", studies)
     result = call("mine", "--times", 3, "--json")
-    assert json.loads(result.stdout)["sections"][0]["rows"][0][2] == "3"
+    assert json.loads(result.stdout)["sections"][0]["rows"][0]["here"] == "3"
 
 
 def test_an_unknown_study_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.measurement import Measurement
-from toposcope.api.representations import check_device
 from toposcope.api.text_request import LANDSCAPE, refuse_unused
+from toposcope.core.device import require_device
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
@@ -38,7 +38,7 @@ def of_landscape(
     from toposcope.subjects.landscape.study import study_of_texts
 
     refuse_unused(LANDSCAPE, request.features, request)
-    check_device(request.device)
+    require_device(request.device)
     recipe = None if request.recipe is None else load_training_recipe(request.recipe)
     study = study_of_texts(
         options, request.texts, store, features=request.features,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from toposcope.api.measurement import Measurement
 from toposcope.api.text_request import SAVED_STATES, refuse_unused
-from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.device import require_device
+from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
 
@@ -50,7 +49,7 @@ def of_representations(
             f"representations need texts; give {option('texts')} FILE with one text on each line"
         )
     further = _further(request.features)
-    check_device(request.device)
+    require_device(request.device)
     loader = ModelLoader(tokenizer=request.tokenizer, device=request.device, half=options.half)
     study = study_of_texts(
         options, request.texts, loader, limit=200 if request.limit is None else request.limit,
@@ -81,33 +80,6 @@ def of_saved_states(series: SavedStates, options: RepresentationOptions, request
     _check_saved(series, request.limit)
     study = study_of_saved_states(options, series, limit=request.limit, grid=_grid(request))
     return Measurement(series, [*_wanted(study, request), *further], study.recipe())
-
-
-def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have, before a model is opened.
-
-    Raises
-    ------
-    InputError
-        When the device is unknown or not available.
-    MissingExtraError
-        When PyTorch is not installed, because no model can run without it.
-    """
-    if importlib.util.find_spec("torch") is None:
-        raise MissingExtraError("torch", "train")
-    if device == "cpu":
-        return
-    if not re.fullmatch(r"cuda(:\d+)?", device):
-        raise InputError("unknown device", argument="device", value=device, remedy="use cpu or cuda")
-    import torch
-
-    if not torch.cuda.is_available():
-        raise InputError(
-            "not available on this machine",
-            argument="device",
-            value=device,
-            remedy=f"use {option('device')} cpu",
-        )
 
 
 def _grid(request: TextRequest) -> SensitivityOptions | None:

@@ -1,6 +1,6 @@
 """Forecasts of the final loss and the remaining curve, with intervals; topology is always ablated.
 
-The laws of a planned rate are loaded on first use.
+Names of methods and of the laws of a planned rate are loaded on first use.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ from toposcope.logs.schedule import (
 )
 
 if TYPE_CHECKING:
+    from toposcope.forecasting.auto import Auto
+    from toposcope.forecasting.families import LastValue
     from toposcope.forecasting.laws import fit_law
     from toposcope.forecasting.planned import forecast_planned
 
 __all__ = [
+    "Auto",
     "Curve",
     "Forecast",
     "Forecaster",
+    "LastValue",
     "Point",
     "Schedule",
     "constant",
@@ -44,5 +48,10 @@ __all__ = [
 
 __getattr__, _, _ = lazy_loader.attach(
     __name__,
-    submod_attrs={"laws": ["fit_law"], "planned": ["forecast_planned"]},
+    submod_attrs={
+        "auto": ["Auto"],
+        "families": ["LastValue"],
+        "laws": ["fit_law"],
+        "planned": ["forecast_planned"],
+    },
 )

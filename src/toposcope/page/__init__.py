@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from toposcope.page.page import check_target
 from toposcope.page.write import write_studies
 
-__all__ = ["write_studies"]
+__all__ = ["check_target", "write_studies"]

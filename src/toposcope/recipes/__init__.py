@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from toposcope.recipes.training import ModelShape, TrainingRecipe, load_training_recipe, training_recipes
+from toposcope.recipes.training import (
+    ModelShape,
+    TrainingRecipe,
+    load_training_recipe,
+    parse_seeds,
+    training_recipes,
+)
 
-__all__ = ["ModelShape", "TrainingRecipe", "load_training_recipe", "training_recipes"]
+__all__ = ["ModelShape", "TrainingRecipe", "load_training_recipe", "parse_seeds", "training_recipes"]

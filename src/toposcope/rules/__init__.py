@@ -1,16 +1,10 @@
 """What may be said of a log: one file a rule, and the judgement that follows from them.
 
-The rules of companion columns are loaded on first use: most logs have none.
+Its names are loaded on first use: most logs have no companion columns.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import lazy_loader
 
-if TYPE_CHECKING:
-    from toposcope.rules import companions
-
-__all__ = ["companions"]
-__getattr__, _, _ = lazy_loader.attach(__name__, ["companions"])
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names stand in __init__.pyi

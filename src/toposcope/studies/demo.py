@@ -60,13 +60,13 @@ def run_demo(
     InputError
         If torch is missing, or `out` contains another study.
     """
-    from toposcope.training.api import require_device, train
+    from toposcope.core.device import require_device
+    from toposcope.training import train
 
     require_device("cpu")  # before the imports that take seconds
-    from toposcope.page import write_studies
-    from toposcope.page.page import check_target
+    from toposcope.page import check_target, write_studies
     from toposcope.published.rules import PUBLISHED
-    from toposcope.runs.judged import judged
+    from toposcope.runs import judged
     from toposcope.study.analysis import analysis_of
 
     out = Path(out)
@@ -86,8 +86,8 @@ def run_demo(
 def _measure(runs: Path, store: Path, *, jobs: int, quiet: bool) -> list[str]:
     from toposcope.sources import open_series
     from toposcope.store import Store
-    from toposcope.subjects.registry import weight_probes
-    from toposcope.subjects.weights.presets import preset
+    from toposcope.subjects import weight_probes
+    from toposcope.subjects.weights import preset
     from toposcope.sweep import Execution, sweep
 
     options = preset("default")

@@ -13,8 +13,8 @@ from toposcope.store import Store
 from toposcope.sweep import Execution, SweepReport, sweep
 
 if TYPE_CHECKING:
-    from toposcope.sources.series import Series
-    from toposcope.subjects.base import Probe
+    from toposcope.sources import Series
+    from toposcope.subjects import Probe
 
 
 @contextmanager

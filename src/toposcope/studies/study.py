@@ -71,7 +71,7 @@ class StudyCall:
     @property
     def processes(self) -> int:
         """The number of processes; by default one for each core."""
-        from toposcope.training.api import default_jobs
+        from toposcope.training import default_jobs
 
         return self.jobs or default_jobs()
 

@@ -1,5 +1,11 @@
 from .api import default_jobs as default_jobs
 from .api import train as train
+from .corpus import load_corpus as load_corpus
+from .grokking import fourier_plane as fourier_plane
+from .grokking import frequency_power as frequency_power
 from .loop import TrainingStep as TrainingStep
+from .neox import SHAPES as SHAPES
+from .neox import NeoxPlan as NeoxPlan
+from .neox import train_neox as train_neox
 from .outcome import Trained as Trained
 from .outcome import TrainedRun as TrainedRun

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import toposcope
-from toposcope.core.errors import InputError, MissingExtraError
+from toposcope.core.device import require_device
+from toposcope.core.errors import InputError
 from toposcope.core.processes import cores, is_hopeless
 from toposcope.core.progress import Progress
-from toposcope.core.wording import option
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, read_run
 from toposcope.training import files
@@ -128,31 +128,6 @@ def default_jobs() -> int:
 
 def _changes(overrides: Mapping[str, object] | None, **named: object) -> dict[str, object]:
     return {**(overrides or {}), **{key: value for key, value in named.items() if value is not None}}
-
-
-def require_device(device: str) -> None:
-    """Refuse to train if torch is missing or has no such device."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtraError("torch", "train") from None
-    try:
-        kind = torch.device(device).type
-    except RuntimeError:
-        raise InputError(
-            "unknown device", argument="device", value=device, remedy="use cpu, cuda or cuda:1"
-        ) from None
-    if kind not in ("cpu", "cuda"):
-        raise InputError(
-            "it cannot train reproducibly here", argument="device", value=device, remedy="use cpu or cuda"
-        )
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            "not available on this machine",
-            argument="device",
-            value=device,
-            remedy=f"use {option('device')} cpu",
-        )
 
 
 def _plan(recipe: TrainingRecipe, out: Path, device: str) -> list[TrainingJob]:

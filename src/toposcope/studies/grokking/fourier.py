@@ -11,11 +11,9 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.core.types import Feature, Kind, Role, Scope
-from toposcope.subjects.base import Cost, Measured, Probe
-from toposcope.subjects.labels import Label
-from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects import Cost, Label, Measured, Probe, Snapshot
 from toposcope.topology import rips
-from toposcope.training.grokking import fourier_plane, frequency_power
+from toposcope.training import fourier_plane, frequency_power
 
 KEYS = 5
 """Key frequencies whose planes are measured; Nanda et al. 2023 found five in their network."""

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import command, free_place
-from toposcope.sources.series import Series
+from toposcope.sources import Series
 from toposcope.statistics.phases.bends import LEAST_POINTS
 from toposcope.statistics.phases.online import OnlineDetector
 from toposcope.statistics.phases.reference import FALSE_ALARMS

@@ -13,17 +13,14 @@ from toposcope.core.forms import interval
 from toposcope.core.lines import curve
 from toposcope.core.types import Scope
 from toposcope.sources import open_series
-from toposcope.store import Store
-from toposcope.store.draws import over_draws
+from toposcope.store import Store, over_draws
 from toposcope.studies.claims import Claim, Standing, beyond_drift, claims_section, of_verdict
 from toposcope.studies.sections import Section
 from toposcope.study import trend_table
 from toposcope.study.analysis import analysis_of
 from toposcope.study.rows import select
 from toposcope.study.study import Study
-from toposcope.subjects.landscape.options import RULE, LandscapeOptions
-from toposcope.subjects.landscape.study import study_of_texts
-from toposcope.subjects.landscape.tables.surfaces import shares
+from toposcope.subjects.landscape import RULE, LandscapeOptions, shares, study_of_texts
 
 OPTIONS = LandscapeOptions(batches=2, draws=2, eigenvalues=1, products=40, vectors=4, steps=15, layers=False)
 """Two batches and two direction seeds: four surfaces of each range at every checkpoint."""

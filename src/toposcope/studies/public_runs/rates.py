@@ -15,12 +15,8 @@ from toposcope.core.distributions import student_quantile
 from toposcope.core.progress import Progress
 from toposcope.core.seeding import rng
 from toposcope.core.types import CUTS
-from toposcope.forecasting import Curve, curve_from_metrics, forecast
-from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.families import LastValue
-from toposcope.rules.judgement import judge
-from toposcope.rules.registry import assess
-from toposcope.rules.replay import replay
+from toposcope.forecasting import Auto, Curve, LastValue, curve_from_metrics, forecast
+from toposcope.rules import assess, judge, replay
 from toposcope.statistics.correlations import holm
 from toposcope.studies.public_runs.logs import PublicRun
 from toposcope.studies.public_runs.plain_rules import PLAIN_RULES, WINDOW

@@ -18,7 +18,7 @@ from toposcope.study.catalogue import column_key
 from toposcope.study.study import Study
 from toposcope.study.table import SeriesTable
 from toposcope.study.trends.verdicts import family_table, trend_table
-from toposcope.subjects.weights.features import GRADIENT
+from toposcope.subjects.weights import GRADIENT
 
 BY_MATRIX = column_key(probe="neural_persistence", filtration="seed004", feature="neural_persistence")
 H0 = column_key(probe="rips", filtration="euclidean", name="pooled", feature="h0_total_scaled")
@@ -106,9 +106,9 @@ def measure(
         When a checkpoint cannot be measured, or the runs keep no losses.
     """
     from toposcope.sources import open_series
-    from toposcope.subjects.gradients.probe import gradient_probes, gradient_series, has_own_batch
-    from toposcope.subjects.registry import weight_probes
-    from toposcope.subjects.weights.options import WeightOptions
+    from toposcope.subjects import weight_probes
+    from toposcope.subjects.gradients import gradient_probes, gradient_series, has_own_batch
+    from toposcope.subjects.weights import WeightOptions
 
     options = WeightOptions(nulls=0)
     series = open_series(runs, split=options.split)

@@ -14,9 +14,7 @@ from toposcope.core.errors import StoreError
 from toposcope.core.outputs import replacing
 from toposcope.core.types import Scope
 from toposcope.core.wording import command, free_place
-from toposcope.store.export import outside, records
-from toposcope.store.parts import slug
-from toposcope.store.store import Store
+from toposcope.store import Store, outside, records, slug
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +82,7 @@ def results(store: Store) -> pd.DataFrame:
     """Return one line per model and checkpoint under the report's names; empty without representations."""
     import pandas as pd
 
-    from toposcope.store.draws import counted, over_draws
+    from toposcope.store import counted, over_draws
 
     features = store.features(probe=PROBE)
     features = counted(features)

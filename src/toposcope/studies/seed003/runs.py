@@ -11,9 +11,9 @@ from toposcope.studies.sections import Section
 from toposcope.studies.seed003.report import printed
 
 if TYPE_CHECKING:
-    from toposcope.sources.series import Series
+    from toposcope.sources import Series
     from toposcope.store import Store
-    from toposcope.training.neox import NeoxPlan
+    from toposcope.training import NeoxPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,7 @@ def train_stand_ins(
     InputError
         When the corpus cannot be read, or `out` holds models of another plan or corpus.
     """
-    from toposcope.training.corpus import load_corpus
-    from toposcope.training.neox import SHAPES, train_neox
+    from toposcope.training import SHAPES, load_corpus, train_neox
 
     read = load_corpus(corpus)
     plans = [replace(plan, seed=seed) for seed in seeds]
@@ -80,14 +79,16 @@ def measure(series: Series, folder: Path, settings: StudySettings) -> Store:
     InputError
         When a checkpoint could not be measured; the others are in the store.
     """
-    from toposcope.models.loading import ModelLoader
+    from toposcope.models import ModelLoader
     from toposcope.store import Store
     from toposcope.studies.measuring import refuse_failures
-    from toposcope.subjects.representations.presets import preset
-    from toposcope.subjects.representations.probes.linear_probe import load_labelled
-    from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
-    from toposcope.subjects.representations.saved_states import save_runs
-    from toposcope.subjects.representations.study import study_of_texts
+    from toposcope.subjects.representations import (
+        SensitivityOptions,
+        load_labelled,
+        preset,
+        save_runs,
+        study_of_texts,
+    )
     from toposcope.sweep import Execution, sweep
 
     options = preset("seed003", layers="all", dimension=True, attention=True)

@@ -82,8 +82,8 @@ def write_rows_report(folder: Path, out: Path) -> Path:
     from toposcope.page import write_studies
     from toposcope.studies.seed003.report_files import tidy_rows
     from toposcope.study.analysis import study_of_rows
-    from toposcope.subjects.catalogue import own_catalogue
-    from toposcope.subjects.representations.subject import SUBJECT as REPRESENTATIONS
+    from toposcope.subjects import own_catalogue
+    from toposcope.subjects.representations import SUBJECT as REPRESENTATIONS
 
     rows = read_rows(folder)
     runs = rows[["run"]].drop_duplicates()

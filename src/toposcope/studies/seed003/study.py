@@ -14,7 +14,7 @@ from toposcope.core.wording import option
 from toposcope.studies.study import Reproduction, StudyCall
 
 if TYPE_CHECKING:
-    from toposcope.sources.series import Series
+    from toposcope.sources import Series
     from toposcope.studies.sections import Section
 
 
@@ -68,11 +68,11 @@ class Seed003Call:
             )
 
     def _measured(self, folder: Path, call: StudyCall) -> Sequence[Section]:
-        from toposcope.api.representations import check_device
+        from toposcope.core.device import require_device
         from toposcope.studies.seed003 import runs
-        from toposcope.subjects.representations.study import parse_grid
+        from toposcope.subjects.representations import parse_grid
 
-        check_device(self.device)
+        require_device(self.device)
         numbers = () if self.sensitivity_texts == "none" else parse_grid(self.sensitivity_texts).texts
         settings = runs.StudySettings(
             texts=self.texts or self.corpus or "wikitext2", limit=self.limit, sensitivity=numbers,
@@ -99,9 +99,9 @@ class Seed003Call:
         return open_all(self._trained(folder / "models", call.quiet))
 
     def _trained(self, models: Path, quiet: bool) -> list[str]:
-        from toposcope.recipes.training import parse_seeds
+        from toposcope.recipes import parse_seeds
         from toposcope.studies.seed003.runs import train_stand_ins
-        from toposcope.training.neox import NeoxPlan
+        from toposcope.training import NeoxPlan
 
         assert self.corpus is not None
         plan = NeoxPlan() if self.steps is None else NeoxPlan(steps=self.steps)

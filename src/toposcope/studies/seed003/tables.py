@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import t as student
 
 from toposcope.statistics.correlations import partial_correlation, ranks
-from toposcope.store.draws import over_draws
+from toposcope.store import over_draws
 from toposcope.studies.claims import claims_section
 from toposcope.studies.sections import Section
 from toposcope.studies.seed003.claims import claims
@@ -24,8 +24,7 @@ from toposcope.studies.seed003.stored_rows import (
     worth_section,
 )
 from toposcope.study import from_frame, trend_table
-from toposcope.subjects.representations.features import null_name
-from toposcope.subjects.representations.tables.sensitivity import sensitivity_table
+from toposcope.subjects.representations import null_name, sensitivity_table
 
 if TYPE_CHECKING:
     from toposcope.store import Store

@@ -13,13 +13,11 @@ from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
 from toposcope.core.types import Feature, Kind, Matrix, Role
 from toposcope.sources import open_series
-from toposcope.store.draws import over_draws
+from toposcope.store import over_draws
 from toposcope.studies.measuring import measured
 from toposcope.studies.sections import Section
 from toposcope.studies.seed004.runs import printed
-from toposcope.subjects.base import Cost, Measured, Probe
-from toposcope.subjects.labels import Label
-from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects import Cost, Label, Measured, Probe, Snapshot
 from toposcope.topology import neural_persistence, pooled_rows, rips, summaries
 
 ROWS, COLUMNS, POINTS, THRESH = 50, 64, 200, 2.0
@@ -131,7 +129,7 @@ def table(features: pd.DataFrame) -> Section:
 
 def figure(features: pd.DataFrame) -> Figure:
     """Draw Figure 7: neural persistence and H0 total persistence against the step."""
-    from toposcope.subjects.representations.figures.trajectories import TrajectoryPanel, draw
+    from toposcope.subjects.representations import TrajectoryPanel, draw
 
     panels = (
         TrajectoryPanel("neural_persistence", "Mean neural persistence"),

@@ -61,8 +61,8 @@ def measure(
 ) -> MeasuredRuns:
     """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
     from toposcope.core.types import Normalization
-    from toposcope.subjects.weights.options import WeightOptions
-    from toposcope.subjects.weights.presets import preset as preset_options
+    from toposcope.subjects.weights import WeightOptions
+    from toposcope.subjects.weights import preset as preset_options
 
     text = WeightOptions(
         preset="text",
@@ -133,7 +133,7 @@ def _swept(
     """Return the features, metrics and runs of a sweep, and its problems."""
     from toposcope.sources import open_series
     from toposcope.store import Store
-    from toposcope.subjects.registry import weight_probes
+    from toposcope.subjects import weight_probes
     from toposcope.sweep import Execution, sweep
 
     series = open_series(runs, split=options.split)

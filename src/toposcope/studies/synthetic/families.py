@@ -46,8 +46,8 @@ def reproduce(folder: Path, *, families: int = FAMILIES, jobs: int = 1, quiet: b
 
 def _recovered(folder: Path, families: int, jobs: int, quiet: bool):  # type: ignore[no-untyped-def]
     from toposcope.sources import open_series
-    from toposcope.subjects.registry import weight_probes
-    from toposcope.subjects.weights.options import WeightOptions
+    from toposcope.subjects import weight_probes
+    from toposcope.subjects.weights import WeightOptions
 
     made = []
     with Progress("simulating", families, quiet=quiet) as progress:

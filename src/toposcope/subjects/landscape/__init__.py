@@ -1,1 +1,10 @@
-"""The loss over the parameters: directions, curvature, sampled surfaces and paths."""
+"""The loss over the parameters: directions, curvature, sampled surfaces and paths.
+
+Its names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names stand in __init__.pyi

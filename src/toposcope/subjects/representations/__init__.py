@@ -1,1 +1,10 @@
-"""A model's representations of fixed texts: hidden states and attention."""
+"""A model's representations of fixed texts: hidden states and attention.
+
+Its names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names stand in __init__.pyi

@@ -1,0 +1,4 @@
+from . import companions as companions
+from .judgement import judge as judge
+from .registry import assess as assess
+from .replay import replay as replay

@@ -1,0 +1,11 @@
+from .features import null_name as null_name
+from .figures.trajectories import TrajectoryPanel as TrajectoryPanel
+from .figures.trajectories import draw as draw
+from .presets import preset as preset
+from .probes.linear_probe import load_labelled as load_labelled
+from .probes.sensitivity import SensitivityOptions as SensitivityOptions
+from .saved_states import save_runs as save_runs
+from .study import parse_grid as parse_grid
+from .study import study_of_texts as study_of_texts
+from .subject import SUBJECT as SUBJECT
+from .tables.sensitivity import sensitivity_table as sensitivity_table
