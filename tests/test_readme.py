@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -17,6 +18,22 @@ def test_it_has_at_most_two_screens_before_more() -> None:
     before = README.split("\n## More")[0].splitlines()
     assert len(before) <= 100
     assert max(map(len, before)) <= 200
+
+
+def test_the_first_screen_is_what_the_command_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = re.search(r"```console\n\$ toposcope check seed\*/train.log\n(.*?)```", README, re.S)
+    assert block is not None
+    screen = Path(__file__).parents[1] / "docs" / "screens" / "five_seeds.py"
+    monkeypatch.setattr("sys.argv", [str(screen), str(tmp_path)])
+    runpy.run_path(str(screen))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "110")
+    with pytest.raises(SystemExit) as ended:
+        main(["check", *(f"seed{seed}/train.log" for seed in range(11, 16))])
+    assert ended.value.code == 1
+    assert capsys.readouterr().out == block[1]
 
 
 @pytest.mark.slow
