@@ -222,9 +222,12 @@ def read_state(folder: RunFolder, *, size: int) -> tuple[int, dict[str, np.ndarr
     return step, state
 
 
-def write_state(folder: RunFolder, step: int, state: dict[str, np.ndarray]) -> None:
-    """Write what is needed to resume from `step`."""
-    write_tensors(folder.state_file, state, {"step": str(step), "sha256": state_hash(state)})
+def write_state(
+    folder: RunFolder, step: int, state: dict[str, np.ndarray], names: Sequence[str] = ()
+) -> None:
+    """Write what is needed to resume from `step`; `names` are the parameters' in the order of the values."""
+    metadata = {"step": str(step), "sha256": state_hash(state), "parameters": json.dumps(list(names))}
+    write_tensors(folder.state_file, state, metadata)
 
 
 def state_hash(state: dict[str, np.ndarray]) -> str:

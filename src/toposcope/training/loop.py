@@ -176,7 +176,7 @@ class _Loop:
             gradients = split(self.shape, self.engine.gradient_values())
             gradients = {name: view.copy() for name, view in gradients.items()}
             files.write_tensors(self.folder.gradients(step), gradients, metadata)
-        files.write_state(self.folder, step, state)
+        files.write_state(self.folder, step, state, list(weights))
         return heldout_loss
 
     def _record(self, event: TrainingStep, seconds: float) -> None:

@@ -47,7 +47,7 @@ STABLE_BASELINES = Foreign(
 )
 ORBAX = Foreign(
     "a checkpoint of Orbax (JAX)",
-    f"restore it with orbax.checkpoint.PyTreeCheckpointer().restore(FOLDER) and {_SAVEZ}",
+    "install what reads its arrays: pip install 'toposcope[orbax]'",
 )
 T5X = Foreign(
     "a checkpoint of T5X (zarr arrays)",

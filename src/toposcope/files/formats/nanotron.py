@@ -82,7 +82,7 @@ class NanotronReader:
             )
         self._check_stages({stage for parts in files.values() for stage, _ in parts}, stages)
         for inner, parts in files.items():
-            self._add(_name(inner), parts, ranks)
+            self._add(parameter_name(inner), parts, ranks)
         self._check_layers()
 
     def _check_stages(self, have: set[int], stages: int) -> None:
@@ -187,7 +187,8 @@ def _files(folder: Folder, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
         yield from _files(folder.sub(name), (*place, name))
 
 
-def _name(inner: str) -> str:
+def parameter_name(inner: str) -> str:
+    """Return the name of a parameter after nanotron's own conversion of its Llama and Qwen."""
     for pattern, ours in _LLAMA:
         inner = pattern.sub(ours, inner)
     return inner

@@ -20,6 +20,7 @@ from toposcope.files.formats.foreign import foreign_archive, foreign_file, refus
 from toposcope.files.formats.llama2c_file import Llama2cFile
 from toposcope.files.formats.nanotron import NanotronReader, is_nanotron
 from toposcope.files.formats.npz_file import NpzFile
+from toposcope.files.formats.orbax import OrbaxReader, is_orbax
 from toposcope.files.formats.parallel import is_neox, is_ranked, open_neox, open_ranks
 from toposcope.files.formats.quantised import dequantised
 from toposcope.files.formats.ranks import is_verl, open_verl
@@ -279,6 +280,7 @@ FOLDERS: tuple[FolderFormat, ...] = (
         lambda files, folders: FSDP in folders,
         lambda folder: DistributedReader(folder.sub(FSDP)),
     ),
+    FolderFormat("Orbax", is_orbax, OrbaxReader),
     FolderFormat("nanotron", is_nanotron, NanotronReader),
     FolderFormat("GPT-NeoX", is_neox, open_neox),
     FolderFormat("Megatron-LM or DeepSpeed", is_ranked, open_ranks),

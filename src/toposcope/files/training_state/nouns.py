@@ -66,17 +66,35 @@ class ParameterGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class FlatBuffer:
+    """Parameters one after the other without names: their flat moments, and how they lie in them.
+
+    They follow `order`, or the model's order where that is empty, or its reverse; each begins at a multiple
+    of `aligned` values.
+    """
+
+    state: ParameterState
+    reverse: bool = False
+    aligned: int = 1
+    order: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class OptimizerState:
     """One optimiser: the state of each parameter by its key, and the groups.
 
     `named` says that keys are the parameters' names, not their places in the groups. `odd` counts the
-    parameters whose moments are in a form that is not read, such as 8-bit ones.
+    parameters whose moments are in a form that is not read, such as 8-bit ones. `flat` says that the
+    parameters are parts of ranks or buffers, of which only the number of elements can be held against weights.
+    `buffers` are those in which the weights' order gives each its place.
     """
 
     parameters: Mapping[str, ParameterState]
     groups: tuple[ParameterGroup, ...] = ()
     named: bool = False
     odd: int = 0
+    flat: bool = False
+    buffers: tuple[FlatBuffer, ...] = ()
 
     @property
     def elements(self) -> int:

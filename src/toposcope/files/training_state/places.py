@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,13 +11,19 @@ from typing import Any
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder, LocalBlob, LocalFolder
 from toposcope.files.formats.distributed import METADATA
+from toposcope.files.formats.orbax import has_orbax
 from toposcope.files.formats.registry import OLMO_CORE
 from toposcope.files.formats.torch_file import TorchArchive
 from toposcope.files.formats.torch_reader import STEPS
 from toposcope.files.trainer_state import trainer_state
+from toposcope.files.training_state.beside import CHECKPOINTS, optimizers_beside, optimizers_in, own_state
+from toposcope.files.training_state.deepspeed_parts import deepspeed_folder, deepspeed_state
 from toposcope.files.training_state.distributed_parts import distributed_state
+from toposcope.files.training_state.megatron_parts import is_megatron, megatron_state
+from toposcope.files.training_state.nanotron_parts import is_nanotron_state, nanotron_state
 from toposcope.files.training_state.nouns import OptimizerState, ScheduleState, TrainingState
-from toposcope.files.training_state.torch_parts import is_optimizer, optimizer_of, schedule_of
+from toposcope.files.training_state.orbax_parts import orbax_state
+from toposcope.files.training_state.torch_parts import schedule_of
 
 OPTIMIZERS = ("optimizer", "optimizer_state_dict", "optimizer_states", "optimizer_state", "optimizers",
               "optim", "opt_state")  # fmt: skip
@@ -36,9 +43,8 @@ _UNREAD = (
     ("DeepSpeed", re.compile(r".*optim_states\.pt")),
     ("Megatron-LM", re.compile(r"distrib_optim\.pt")),
     ("nanotron", re.compile(r"optimizer_config\.json|optimizer_pp-.*\.pt")),
-    ("Orbax", re.compile(r"_METADATA|manifest\.ocdbt")),
 )
-"""Writers whose state is recognised by the names of its files and not read."""
+"""Writers whose state is recognised by the names of its files; those in another place are not read."""
 
 _READ_ELSEWHERE = re.compile(r"opt(im|imizer)?[\w.-]*\.(pt|pth|bin|safetensors|npz)|opt\d{6}\.pt", re.I)
 
@@ -54,23 +60,45 @@ def training_state(uri: str) -> TrainingState | None:
     place = Path(uri)
     if place.is_dir():
         return _of_folder(LocalFolder(place))
-    return _of_file(LocalBlob(place)) if place.is_file() else None
+    return _of_one_file(place) if place.is_file() else None
+
+
+def _of_one_file(place: Path) -> TrainingState:
+    """Return the state inside a file of weights, or in the files beside it."""
+    blob = LocalBlob(place)
+    if place.parent.name == CHECKPOINTS:
+        own = own_state(blob, LocalFolder(place.parent.parent))
+        if own is not None:
+            return own
+    state = _of_file(blob)
+    if not state.is_empty:
+        return state
+    beside = optimizers_beside(LocalFolder(place.parent), place.name)
+    return dataclasses.replace(state, optimizers=beside) if beside else state
 
 
 def _of_folder(folder: LocalFolder) -> TrainingState:
     files, folders = folder.files(), folder.folders()
-    if any(_UNREAD[3][1].fullmatch(name) for name in files):
-        return TrainingState("Orbax", unread=("Orbax's arrays",))
+    if has_orbax(frozenset(files)):
+        return orbax_state(folder)
     if METADATA in files:
-        return _distributed(folder)
+        return distributed_state(folder)
     if OLMO_CORE in folders:
-        return _distributed(folder.sub(OLMO_CORE))
-    unread = tuple(dict.fromkeys(_foreign(folder)))
+        return distributed_state(folder.sub(OLMO_CORE))
+    if is_nanotron_state(folder):
+        return nanotron_state(folder)
+    if is_megatron(folder):
+        return megatron_state(folder)
+    parts = deepspeed_folder(folder)
+    zero = None if parts is None else deepspeed_state(parts)
+    unread = zero.unread if zero is not None else tuple(dict.fromkeys(_foreign(folder)))
     shards = next((name for name in folders if _FSDP.fullmatch(name)
                    and METADATA in folder.sub(name).files()), None)  # fmt: skip
     optimizers, odd = _optimizers(folder, files)
     if shards is not None:
-        optimizers = _distributed(folder.sub(shards)).optimizers
+        optimizers = distributed_state(folder.sub(shards)).optimizers
+    if zero is not None:
+        optimizers = zero.optimizers
     if not optimizers and not unread and not odd:
         main = _training_file(folder)
         if main is not None:
@@ -80,7 +108,7 @@ def _of_folder(folder: LocalFolder) -> TrainingState:
     data: dict[str, float | None] = dict.fromkeys(name for name in files if _DATA_FILE.fullmatch(name))
     if isinstance(epoch, int | float):
         data["epoch"] = float(epoch)
-    return TrainingState(
+    around = TrainingState(
         "transformers" if state else "accelerate",
         optimizers,
         tuple(_schedules(folder, files)),
@@ -90,10 +118,16 @@ def _of_folder(folder: LocalFolder) -> TrainingState:
         float(epoch) if isinstance(epoch, int | float) else None,
         (*unread, *odd),
     )
+    return around if zero is None else _with_inner(around, zero)
 
 
-def _distributed(folder: Folder) -> TrainingState:
-    return distributed_state(folder)
+def _with_inner(around: TrainingState, inner: TrainingState) -> TrainingState:
+    """Return what a Trainer keeps around DeepSpeed's files, with what is only in those."""
+    return dataclasses.replace(
+        around, writer=inner.writer, schedules=around.schedules or inner.schedules,
+        rng=around.rng or inner.rng, data={**inner.data, **around.data},
+        step=inner.step if around.step is None else around.step,
+    )  # fmt: skip
 
 
 def _trainers(folder: LocalFolder) -> Mapping[str, Any]:
@@ -109,7 +143,7 @@ def _foreign(folder: LocalFolder) -> Iterator[str]:
     places: list[Folder] = [folder, *(folder.sub(name) for name in folder.folders()[:64])]
     for place in places:
         for name in place.files():
-            for writer, pattern in _UNREAD[:3]:
+            for writer, pattern in _UNREAD:
                 if pattern.fullmatch(name):
                     yield f"{writer}'s {name}"
 
@@ -124,21 +158,10 @@ def _optimizers(folder: LocalFolder, files: list[str]) -> tuple[tuple[OptimizerS
                 odd.append(name)
             continue
         archive = TorchArchive(folder.open(name))
-        inside = list(_inside(archive, archive.tree))
+        inside = list(optimizers_in(archive, archive.tree))
         states += inside
         odd += [] if inside else [name]
     return tuple(states), odd
-
-
-def _inside(archive: TorchArchive, tree: Any) -> Iterator[OptimizerState]:
-    """Yield the optimiser that a tree is, or those in its list or table."""
-    if is_optimizer(tree):
-        yield optimizer_of(archive, tree)
-        return
-    parts = tree.values() if isinstance(tree, Mapping) else tree if isinstance(tree, list | tuple) else ()
-    for part in list(parts)[:64]:
-        if is_optimizer(part):
-            yield optimizer_of(archive, part)
 
 
 def _schedules(folder: LocalFolder, files: list[str]) -> Iterator[ScheduleState]:
@@ -171,7 +194,7 @@ def _of_file(blob: LocalBlob) -> TrainingState:
     inner = tree.get("state")
     parts = inner if isinstance(inner, Mapping) and "optimizers" in inner else tree  # Composer's
     present = [name for name in OPTIMIZERS if name in parts]
-    optimizers = [one for name in present for one in _inside(archive, parts[name])]
+    optimizers = [one for name in present for one in optimizers_in(archive, parts[name])]
     unread = () if optimizers else tuple(name for name in present if parts[name])
     schedules = [schedule_of(one) for name in SCHEDULES if name in parts for one in _each(parts[name])]
     epoch = tree.get("epoch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from toposcope.core.errors import SourceError
 from toposcope.files.formats.reader import WEIGHT_DTYPES
 from toposcope.files.formats.torch_file import StoredTensor, TorchArchive, UnreadTensor
+from toposcope.files.training_state.factored import COLUMNS, ROWS, from_factors
 from toposcope.files.training_state.nouns import (
     OptimizerState,
     ParameterGroup,
@@ -21,7 +23,7 @@ from toposcope.files.training_state.nouns import (
 )
 
 FIRST = ("exp_avg", "momentum_buffer")
-SECOND = ("exp_avg_sq", "square_avg")
+SECOND = ("exp_avg_sq", "square_avg", "variance")
 MASTER = ("master_param", "master_params", "master_weight", "fp32_param", "master")
 """The fields of the first and second moment and of the copy in full precision: of PyTorch's optimisers, and
 of those of Apex and Transformer Engine."""
@@ -50,8 +52,10 @@ def optimizer_of(archive: TorchArchive, tree: Mapping[Any, Any]) -> OptimizerSta
         odd += any(isinstance(one, StoredTensor | UnreadTensor) for one in fields.values()) and (
             parameters[str(key)].shape is None
         )
-    groups = tuple(_group(one) for one in _items(tree["param_groups"]) if isinstance(one, Mapping))
-    names = _stated_names(tree["param_groups"])
+    stated = [one for one in _items(tree["param_groups"]) if isinstance(one, Mapping)]
+    groups = tuple(_group(one) for one in stated)
+    parameters |= _counted(parameters, groups, [number(archive, one.get(UPDATES)) for one in stated])
+    names = _stated_names(tree)
     if names:
         parameters = {names.get(key, key): _renamed(one, names) for key, one in parameters.items()}
         groups = tuple(_renamed_group(one, names) for one in groups)
@@ -59,10 +63,28 @@ def optimizer_of(archive: TorchArchive, tree: Mapping[Any, Any]) -> OptimizerSta
     return OptimizerState(parameters, groups, named, odd)
 
 
-def _stated_names(groups: Any) -> dict[str, str]:
+def _counted(
+    parameters: Mapping[str, ParameterState], groups: Sequence[ParameterGroup], counts: Sequence[float | None]
+) -> dict[str, ParameterState]:
+    """Return the parameters whose count of updates their group keeps, as Apex's and DeepSpeed's Adam do."""
+    counted: dict[str, ParameterState] = {}
+    for group, count in zip(groups, counts, strict=True):
+        for key in group.parameters if count is not None else ():
+            one = parameters.get(key)
+            if one is not None and one.updates is None:
+                counted[key] = dataclasses.replace(one, updates=count)
+    return counted
+
+
+def _stated_names(tree: Mapping[Any, Any]) -> dict[str, str]:
     """Return the names of parameters by their places, where the optimiser was made from named parameters."""
     names: dict[str, str] = {}
-    for group in _items(groups):
+    kept = tree.get("names")  # nanotron's
+    if isinstance(kept, Mapping):
+        names = {
+            str(place): one for place, one in kept.items() if isinstance(one, str) and type(place) is int
+        }
+    for group in _items(tree["param_groups"]):
         if isinstance(group, Mapping):
             places, stated = _items(group.get("params")), _items(group.get("param_names"))
             if len(places) == len(stated):
@@ -72,13 +94,11 @@ def _stated_names(groups: Any) -> dict[str, str]:
 
 
 def _renamed(one: ParameterState, names: Mapping[str, str]) -> ParameterState:
-    key = names.get(one.key, one.key)
-    return ParameterState(key, one.first, one.second, one.updates, one.master, one.others)
+    return dataclasses.replace(one, key=names.get(one.key, one.key))
 
 
 def _renamed_group(one: ParameterGroup, names: Mapping[str, str]) -> ParameterGroup:
-    keys = tuple(names.get(key, key) for key in one.parameters)
-    return ParameterGroup(keys, one.rate, one.initial_rate, one.betas, one.epsilon, one.decay)
+    return dataclasses.replace(one, parameters=tuple(names.get(key, key) for key in one.parameters))
 
 
 def parameter_of(key: str, archive: TorchArchive, fields: Mapping[Any, Any]) -> ParameterState:
@@ -87,10 +107,11 @@ def parameter_of(key: str, archive: TorchArchive, fields: Mapping[Any, Any]) -> 
     def tensor(names: Sequence[str]) -> StateTensor | None:
         return next((one for name in names if (one := tensor_of(archive, fields.get(name)))), None)
 
-    known = {*FIRST, *SECOND, *MASTER, UPDATES}
+    known = {*FIRST, *SECOND, *ROWS, *COLUMNS, *MASTER, UPDATES}
     others = tuple(name for name in fields if isinstance(name, str) and name not in known)
+    second = tensor(SECOND) or from_factors(tensor(ROWS), tensor(COLUMNS))
     updates = number(archive, fields.get(UPDATES))
-    return ParameterState(key, tensor(FIRST), tensor(SECOND), updates, tensor(MASTER), others)
+    return ParameterState(key, tensor(FIRST), second, updates, tensor(MASTER), others)
 
 
 def tensor_of(archive: TorchArchive, value: Any) -> StateTensor | None:

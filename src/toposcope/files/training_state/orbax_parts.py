@@ -1,0 +1,80 @@
+"""The training's state in Orbax's checkpoints: optax's trees of moments, by the parameters' key paths."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toposcope.files.blobs import Folder
+from toposcope.files.formats.orbax import (
+    STATE,
+    StoredArray,
+    array,
+    arrays_of,
+    is_installed,
+    parameter_of,
+    values,
+)
+from toposcope.files.formats.reader import WEIGHT_DTYPES
+from toposcope.files.training_state.nouns import (
+    OptimizerState,
+    ParameterState,
+    Rows,
+    StateTensor,
+    TrainingState,
+)
+
+WRITER = "Orbax"
+_FIRST, _SECOND, _COUNT = ("mu", "trace", "m"), ("nu", "v"), "count"
+"""What optax names the first moments (of Adam, of SGD with momentum), the second ones and the updates."""
+
+
+def orbax_state(folder: Folder) -> TrainingState:
+    """Return the state of a checkpoint of Orbax.
+
+    Raises
+    ------
+    SourceError
+        When its list of arrays is damaged.
+    """
+    if not is_installed():
+        return TrainingState(WRITER, unread=("Orbax's arrays, which need the extra toposcope[orbax]",))
+    arrays = arrays_of(folder)
+    table: dict[str, dict[str, StoredArray]] = {}
+    counts: list[float] = []
+    for one in arrays:
+        if one.keys[0] not in STATE:
+            continue
+        for at, key in enumerate(one.keys):
+            if key == _COUNT and at == len(one.keys) - 1 and not one.shape:
+                counts.append(float(values(one)))
+            field = "first" if key in _FIRST else "second" if key in _SECOND else ""
+            if field and at < len(one.keys) - 1:
+                table.setdefault(parameter_of(one.keys[at + 1 :]), {})[field] = one
+                break
+    updates = max(counts) if counts else None
+    parameters = {
+        name: ParameterState(name, _tensor(fields.get("first")), _tensor(fields.get("second")), updates)
+        for name, fields in table.items()
+    }
+    odd = sum(one.shape is None for one in parameters.values())
+    step = next((values(one) for one in arrays if one.keys == ("step",) and not one.shape), None)
+    data = [one for one in arrays if any("data" in key or "iter" in key for key in one.keys[:1])]
+    return TrainingState(
+        WRITER, (OptimizerState(parameters, (), True, odd),) if parameters else (),
+        rng=tuple(".".join(one.keys) for one in arrays if "rng" in one.keys[0].lower()),
+        data=dict.fromkeys(".".join(one.keys) for one in data),
+        step=None if step is None else int(step),
+    )  # fmt: skip
+
+
+def _tensor(stored: StoredArray | None) -> StateTensor | None:
+    opened = None if stored is None else array(stored)
+    dtype = np.dtype(opened.dtype.numpy_dtype) if opened is not None else None
+    if stored is None or dtype is None or dtype not in WEIGHT_DTYPES:
+        return None
+    whole = stored
+
+    def read(rows: Rows | None) -> np.ndarray:
+        return values(whole, rows)
+
+    return StateTensor(stored.shape, dtype, read)
