@@ -20,7 +20,7 @@ from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
 from toposcope.sources.coverage import Coverage, RunCoverage, WeightsBeside
-from toposcope.sources.optimizer.resuming import findings_of, resumption
+from toposcope.sources.optimizer.resuming import findings_of, resumption, without_frozen
 from toposcope.sources.optimizer.resumption import Resumption
 from toposcope.sources.rows import MOSTLY, exchanged_share
 from toposcope.sources.series import Series
@@ -89,6 +89,7 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         answer = resumption(series, run, steps, of_run, sample=cheap)
         if answer is not None:
             resume.append(answer)
+            of_run = without_frozen(of_run, steps, answer)
             of_run += findings_of(answer)
             coverage = coverage.without_optimizer() if answer.moments_read else coverage
         seen.append(coverage)

@@ -98,7 +98,7 @@ def own_state(blob: LocalBlob, folder: LocalFolder) -> TrainingState | None:
     if step is None or step != _whole(SafetensorsFile(blob).metadata.get("step")):
         return TrainingState(OWN, step=step)
     if _hash(file) != file.metadata.get("sha256"):
-        raise SourceError(f"{file.label}: is not a valid state of {OWN}: its content has changed since it was "
+        raise SourceError(f"{file.label}: is not a valid state of {OWN}: its content changed after it was "
                           "written; train again")  # fmt: skip
     first, second, values = (_tensor(file, name) for name in _OWN_FIELDS)
     state = ParameterState("all parameters", first, second, float(step), values)
@@ -132,9 +132,9 @@ def _betas(folder: LocalFolder) -> tuple[float, float] | None:
         return None
     tables = [recipe, *(one for one in recipe.values() if isinstance(one, dict))]
     for table in tables:
-        pair = table.get("beta1"), table.get("beta2")
-        if all(isinstance(one, float) for one in pair):
-            return float(pair[0]), float(pair[1])
+        first, second = table.get("beta1"), table.get("beta2")
+        if isinstance(first, float) and isinstance(second, float):
+            return first, second
     return None
 
 

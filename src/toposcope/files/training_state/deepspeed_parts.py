@@ -166,11 +166,12 @@ def _by_name(parts: Sequence[_Part], group: int, shapes: Mapping[str, Shape]) ->
     updates = [one.updates(group) for one in parts]
     table: dict[str, ParameterState] = {}
     for name, where in places.items():
+        ranks = [rank for rank, *_ in where]
         shape = shapes.get(name, (reached[name],))
         if math.prod(shape) != reached[name]:
             shape = (reached[name],)
         whole = {field: _whole(shape, flats, where) for field, flats in fields.items()}
-        counts = [count for rank, *_ in where if (count := updates[rank]) is not None]
+        counts = [stated for rank in ranks if (stated := updates[rank]) is not None]
         table[name] = ParameterState(name, whole["first"], whole["second"], min(counts, default=None),
                                      whole["master"])  # fmt: skip
     return table

@@ -22,6 +22,7 @@ from toposcope.files.training_state.nouns import (
     StateTensor,
     TrainingState,
 )
+from toposcope.files.training_state.torch_dist_parts import is_torch_dist, torch_dist_state
 from toposcope.files.training_state.torch_parts import (
     FIRST,
     MASTER,
@@ -32,8 +33,6 @@ from toposcope.files.training_state.torch_parts import (
 )
 
 _OPTIMIZERS = ("optimizer.", "optim.", "optimizers.")
-_MEGATRON = ("optimizer.distributed.", "optimizer.state.exp_avg.", "optimizer.state.fp32_param.")
-"""How the entries of Megatron-LM's torch_dist begin, in both of its forms."""
 _SETTINGS = ("lr", "initial_lr", "betas", "eps", "weight_decay", "params")
 _COUNTER = re.compile(r"yielded|_idx|index|count|consumed|position|offset|epoch|batch(es)?$|samples", re.I)
 _MOST_COUNTS, _DEEPEST = 256, 8
@@ -44,8 +43,8 @@ def distributed_state(folder: Folder) -> TrainingState:
     """Return the training's state of a distributed checkpoint."""
     reader = DistributedReader(folder, weightless=True, of_state=True)
     names = {_plain(name): name for name in (*reader.infos(), *reader.values())}
-    if any(name.startswith(_MEGATRON) for name in names):
-        return TrainingState("Megatron-LM", unread=("Megatron-LM's torch_dist",))
+    if is_torch_dist(names):
+        return torch_dist_state(folder, reader, names)
     optimizer = _optimizer(reader, names)
     schedule = schedule_of(_part(reader, names, "lr_scheduler."))
     data = dict.fromkeys((name for name in names if name.startswith(("dataloader", "dataset"))), None)

@@ -1,4 +1,4 @@
-"""Second moments that Adafactor keeps as row and column sums: v_ij = r_i c_j / mean(r), a few rows at a time."""
+"""Second moments that Adafactor keeps as means of rows and of columns: v_ij = r_i c_j / mean(r)."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def laid_out(optimizer: OptimizerState, shapes: Mapping[str, tuple[int, ...]]) -
         return optimizer
     named = {name: _parameter(buffer.state, name, shapes[name], at) for name, at in places.items()}
     groups = tuple(dataclasses.replace(one, parameters=tuple(named)) for one in optimizer.groups[:1])
-    return OptimizerState(named, groups or (ParameterGroup(tuple(named)),), True)
+    return OptimizerState(named, groups or (ParameterGroup(tuple(named)),), True, by_order=not buffer.order)
 
 
 def _places(buffer: FlatBuffer, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int] | None:

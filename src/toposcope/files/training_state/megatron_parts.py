@@ -41,7 +41,7 @@ OPTIMIZER, MODEL = "distrib_optim.pt", "model_optim_rng.pt"
 RANK = re.compile(r"mp_rank_(\d+)(?:_(\d+))?(?:_(\d+))?")
 MASTERS = ("fp32_from_fp16_params", "fp32_from_float16_groups", "fp32_from_fp16")
 _ALIGNED = 64
-"""Each parameter begins at a multiple of so many values in a buffer (Megatron-LM's `param_and_grad_buffer`)."""
+"""Each parameter begins at a multiple of so many values (Megatron-LM's `param_and_grad_buffer`)."""
 
 
 def is_megatron(folder: Folder) -> bool:
@@ -66,7 +66,7 @@ def megatron_state(folder: Folder) -> TrainingState:
         check_ranks(folder.label, have, len(ranks), f"the optimiser's state ({OPTIMIZER})")
     return TrainingState(
         WRITER, (joined(optimizers),) if optimizers else (), tuple(schedule_of(main)),
-        ("rng_state",) if main.get("rng_state") else (), _samples(main.get("args")),
+        ("rng_state",) if main.get("rng_state") else (), samples_of(main.get("args")),
         iteration if type(iteration := main.get("iteration")) is int else None,
     )  # fmt: skip
 
@@ -82,8 +82,7 @@ def _of_rank(folder: Folder, many: bool) -> Iterator[OptimizerState]:
                        None)  # fmt: skip
         buffers = TorchArchive(folder.open(OPTIMIZER))
         yield _buffers(buffers, updates, groups, folder.label.rsplit("/", 1)[-1] if many else "")
-    elif is_optimizer(inner) and inner["state"]:
-        assert isinstance(tree, Mapping)
+    elif isinstance(tree, Mapping) and isinstance(inner, Mapping) and is_optimizer(inner) and inner["state"]:
         state = _with_masters(optimizer_of(archive, inner), archive, tree)
         yield flattened(state, folder.label.rsplit("/", 1)[-1]) if many else state
 
@@ -170,7 +169,7 @@ def schedule_of(main: Mapping[Any, Any]) -> Iterator[ScheduleState]:
             return
 
 
-def _samples(args: Any) -> dict[str, float | None]:
+def samples_of(args: Any) -> dict[str, float | None]:
     """Return how many samples were read, from the arguments that the file states."""
     fields = args.state if isinstance(args, Record) else args
     count = fields.get("consumed_train_samples") if isinstance(fields, Mapping) else None

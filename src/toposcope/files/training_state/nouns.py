@@ -85,8 +85,8 @@ class OptimizerState:
 
     `named` says that keys are the parameters' names, not their places in the groups. `odd` counts the
     parameters whose moments are in a form that is not read, such as 8-bit ones. `flat` says that the
-    parameters are parts of ranks or buffers, of which only the number of elements can be held against weights.
-    `buffers` are those in which the weights' order gives each its place.
+    parameters are parts of ranks or buffers: only their number of elements can be held against weights.
+    `buffers` are those in which the weights' order gives each its place, and `by_order` says that it did.
     """
 
     parameters: Mapping[str, ParameterState]
@@ -95,6 +95,7 @@ class OptimizerState:
     odd: int = 0
     flat: bool = False
     buffers: tuple[FlatBuffer, ...] = ()
+    by_order: bool = False
 
     @property
     def elements(self) -> int:

@@ -19,6 +19,7 @@ from toposcope.files.training_state.nouns import (
     OptimizerState,
     ParameterState,
     Rows,
+    ScheduleState,
     StateTensor,
     TrainingState,
 )
@@ -40,18 +41,21 @@ def orbax_state(folder: Folder) -> TrainingState:
         return TrainingState(WRITER, unread=("Orbax's arrays, which need the extra toposcope[orbax]",))
     arrays = arrays_of(folder)
     table: dict[str, dict[str, StoredArray]] = {}
-    counts: list[float] = []
+    counts: dict[tuple[str, ...], float] = {}
+    places: set[tuple[str, ...]] = set()
     for one in arrays:
         if one.keys[0] not in STATE:
             continue
         for at, key in enumerate(one.keys):
             if key == _COUNT and at == len(one.keys) - 1 and not one.shape:
-                counts.append(float(values(one)))
+                counts[one.keys[:at]] = float(values(one))
             field = "first" if key in _FIRST else "second" if key in _SECOND else ""
             if field and at < len(one.keys) - 1:
+                places.add(one.keys[:at])
                 table.setdefault(parameter_of(one.keys[at + 1 :]), {})[field] = one
                 break
-    updates = max(counts) if counts else None
+    updates = max((count for place, count in counts.items() if place in places), default=None)
+    schedules = tuple(ScheduleState(count) for place, count in counts.items() if place not in places)
     parameters = {
         name: ParameterState(name, _tensor(fields.get("first")), _tensor(fields.get("second")), updates)
         for name, fields in table.items()
@@ -61,9 +65,10 @@ def orbax_state(folder: Folder) -> TrainingState:
     data = [one for one in arrays if any("data" in key or "iter" in key for key in one.keys[:1])]
     return TrainingState(
         WRITER, (OptimizerState(parameters, (), True, odd),) if parameters else (),
-        rng=tuple(".".join(one.keys) for one in arrays if "rng" in one.keys[0].lower()),
-        data=dict.fromkeys(".".join(one.keys) for one in data),
-        step=None if step is None else int(step),
+        schedules,
+        tuple(".".join(one.keys) for one in arrays if "rng" in one.keys[0].lower()),
+        dict.fromkeys(".".join(one.keys) for one in data),
+        None if step is None else int(step),
     )  # fmt: skip
 
 

@@ -29,12 +29,14 @@ class Counted:
 def agreement(one: Counted) -> str:
     """Return whether a counter agrees with the step.
 
-    It agrees if it equals the step, or has grown since the earlier checkpoint at the same rate per step as up
-    to there: trainers count batches, updates of several optimisers, or epochs. Without an earlier checkpoint
-    it contradicts only by being 0.
+    It agrees if it equals the step, or has grown since the earlier checkpoint by as many, or at the same rate
+    per step as up to there: trainers count batches, updates of several optimisers, or epochs. Without an
+    earlier checkpoint it contradicts only by being 0.
 
     >>> agreement(Counted(40, 40)), agreement(Counted(0, 40)), agreement(Counted(20, 40, 30, 30))
     ('agrees', 'contradicts', 'contradicts')
+    >>> agreement(Counted(36, 40, 16, 20))
+    'agrees'
     >>> agreement(Counted(10, 40, 5, 20)), agreement(Counted(10, 40)), agreement(Counted(33, 40))
     ('agrees', 'agrees', 'unsure')
     """
@@ -43,6 +45,10 @@ def agreement(one: Counted) -> str:
     if one.before is not None and one.step_before and one.before > 0 and one.step > one.step_before:
         expected = one.before * one.step / one.step_before
         if abs(one.now - expected) <= max(1.0, _NEAR * expected):
+            return AGREES
+        # updates that were left out before, whose gradient was not finite
+        since = one.step - one.step_before
+        if abs(one.now - one.before - since) <= max(1.0, _NEAR * since):
             return AGREES
         # a schedule that counts epochs grows by jumps
         by_epoch = one.epoch is not None and abs(one.now - one.epoch) <= 1 and one.now >= one.before

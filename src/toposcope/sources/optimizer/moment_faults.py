@@ -31,7 +31,7 @@ class MomentsHeld:
     """Moments held against an earlier checkpoint: both optimisers, the evidence, and what happened since.
 
     `step` is the earlier checkpoint's, `updates` how many were made since, `moved` whether weights changed,
-    `name` calls a parameter by its name where that is certain.
+    `name` calls a parameter by its name where that is certain, `still` has the parameters that are frozen.
     """
 
     now: OptimizerState
@@ -42,6 +42,7 @@ class MomentsHeld:
     moved: bool = True
     trained: bool = True
     name: Callable[[str], str] = str
+    still: frozenset[str] = frozenset()
 
     def of(self, keys: Sequence[str]) -> str:
         """Return how many tensors, with the first names."""
@@ -145,7 +146,7 @@ def _stale(held: MomentsHeld, seen: set[str]) -> Faulty:
     if held.before is None or not held.moved:
         return
     judged = [one for one in held.evidence if not math.isnan(one.kept)]
-    stale = [one for one in judged if one.kept > STALE and one.key not in seen]
+    stale = [one for one in judged if one.kept > STALE and one.key not in seen | held.still]
     if not stale:
         return
     keys = [one.key for one in stale]
@@ -154,7 +155,7 @@ def _stale(held: MomentsHeld, seen: set[str]) -> Faulty:
         why = f"moments are those of step {held.step:,}, although the weights moved"
         yield _moments(DISAGREES, why, "moments-of-another-step"), keys
         return
-    why = f"moments of {held.of(keys)} are still those of step {held.step:,}: a shard of that step, or frozen"
+    why = f"moments of {held.of(keys)} are still those of step {held.step:,}: a shard of that step"
     yield _moments(DISAGREES, why, "shard-of-another-step"), keys
 
 
@@ -200,6 +201,16 @@ def _missing(held: MomentsHeld) -> Iterator[Facet]:
     yield Facet("moments", MISSING, why, unsure=True)
 
 
+def unchanged_moments(held: MomentsHeld) -> list[str]:
+    """Return the parameters with first moments of the earlier checkpoint; none if a part or count changed."""
+    if held.before is None:
+        return []
+    now, past = held.now.parameters, held.before.parameters
+    stale = [one for one in held.evidence if one.kept > STALE]
+    whole = all(one.kept == 1.0 and now[one.key].updates == past[one.key].updates for one in stale)
+    return [one.key for one in stale] if whole and len(stale) < len(held.evidence) else []
+
+
 def usual_updates(optimizer: OptimizerState) -> float | None:
     """Return how many updates most parameters count; None if the optimiser counts none."""
     counts = [one.updates for one in optimizer.parameters.values() if one.updates is not None]
@@ -212,7 +223,7 @@ def spread_of_updates(held: MomentsHeld) -> tuple[float | None, list[str]]:
     if not counts:
         return None, []
     usual = _most(list(counts.values()))
-    behind = [key for key, count in counts.items() if count < usual]
+    behind = [key for key, count in counts.items() if count < usual and key not in held.still]
     if held.before is None or not behind:
         return usual, []
     past: Mapping[str, float] = {

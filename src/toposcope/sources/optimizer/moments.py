@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -215,12 +215,17 @@ FELL = 0.01
 """More than this share of second moments below their decay cannot be: exactly computed, none falls faster."""
 
 
-def same_first(now: OptimizerState, earlier: OptimizerState) -> float:
-    """Return the share of parameters, of the largest few, whose first moments are those of a checkpoint."""
+def same_first(now: OptimizerState, earlier: OptimizerState, still: Collection[str] = ()) -> float:
+    """Return the share of parameters, of the largest few, whose first moments are those of a checkpoint.
+
+    Those that stand `still` are left out.
+    """
     shared: Mapping[str, ParameterState] = {
-        key: one for key, one in now.parameters.items()
-        if one.first is not None and key in earlier.parameters and earlier.parameters[key].shape == one.shape
-    }  # fmt: skip
+        key: one
+        for key, one in now.parameters.items()
+        if key not in still and one.first is not None
+        if key in earlier.parameters and earlier.parameters[key].shape == one.shape
+    }
     largest = sorted(shared, key=lambda key: -math.prod(shared[key].shape or ()))[:_LARGEST]
     if not largest:
         return 0.0

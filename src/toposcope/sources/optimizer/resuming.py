@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.observations import AuditFinding
-from toposcope.files.formats.reader import WEIGHT_DTYPES, Reader
-from toposcope.files.training_state.nouns import OptimizerState, ParameterState, TrainingState
+from toposcope.files.training_state.flat import laid_out
+from toposcope.files.training_state.nouns import OptimizerState, TrainingState
 from toposcope.files.training_state.places import training_state
 from toposcope.sources.audit_evidence import StepEvidence
 from toposcope.sources.optimizer import counters
+from toposcope.sources.optimizer.angles import by_angle
+from toposcope.sources.optimizer.elements import Covered, coverage_facets
+from toposcope.sources.optimizer.masters import masters_facets
 from toposcope.sources.optimizer.moment_faults import (
     MomentsHeld,
     moment_faults,
     spread_of_updates,
+    unchanged_moments,
     usual_updates,
 )
 from toposcope.sources.optimizer.moments import moments_of, same_first
@@ -39,8 +42,8 @@ _BACK = 3
 """How many earlier checkpoints are tried, if the newest cannot be resumed."""
 _EARLIER = 16
 """With how many earlier checkpoints the first moments are compared, to find of which one they are."""
-_ALIKE = 2.0**-7
-"""How far a weight may be from its master copy, in parts of it: twice the rounding of bfloat16."""
+_DAMAGED = ("is not a valid", "is empty", "truncated", "is missing; fetch it again")
+"""What errors say of a file or part that is damaged or lost; of others the form may only not be read."""
 _ORDERED = ("Lightning", "nanoGPT", "PyTorch", "PyTorch's distributed checkpoint")
 """Writers whose files of weights keep the order of the model; safetensors sorts names."""
 
@@ -75,6 +78,22 @@ def findings_of(answer: Resumption) -> Iterator[AuditFinding]:
             yield AuditFinding(answer.run, answer.step, "", one.why + back, fault=one.fault)
 
 
+def without_frozen(
+    findings: Sequence[AuditFinding], steps: Sequence[StepEvidence], answer: Resumption
+) -> list[AuditFinding]:
+    """Return the findings without unchanged weights whose moments show that they are frozen up to now."""
+    digests = {step.checkpoint.step: step.tensors for step in steps}
+    newest = steps[-1].tensors
+
+    def frozen(one: AuditFinding) -> bool:
+        then = digests.get(one.step, {}) if one.step is not None else {}
+        if one.fault != "stale-tensor" or one.tensor not in answer.still or one.tensor not in then:
+            return False
+        return then[one.tensor].digest == newest[one.tensor].digest
+
+    return [one for one in findings if not frozen(one)]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Judge:
     """Judges the checkpoints of one run; each state is opened once."""
@@ -88,10 +107,18 @@ class _Judge:
     def state(self, at: int) -> TrainingState | SourceError | None:
         if at not in self.states:
             try:
-                self.states[at] = training_state(self.steps[at].checkpoint.uri)
+                self.states[at] = self._named(at, training_state(self.steps[at].checkpoint.uri))
             except SourceError as error:
                 self.states[at] = error
         return self.states[at]
+
+    def _named(self, at: int, state: TrainingState | None) -> TrainingState | None:
+        """Give the parameters in buffers their names, by the weights' order and sizes."""
+        if state is None or not any(one.buffers for one in state.optimizers):
+            return state
+        shapes = {name: one.info.shape for name, one in self.steps[at].tensors.items() if not one.info.skip}
+        named = tuple(laid_out(one, shapes) for one in state.optimizers)
+        return dataclasses.replace(state, optimizers=named)
 
     def readable(self, at: int) -> TrainingState | None:
         state = self.state(at) if at >= 0 else None
@@ -101,58 +128,81 @@ class _Judge:
         """Return the answer for one checkpoint."""
         here = self.steps[at]
         run, step = here.checkpoint.run, here.checkpoint.step
-        weights = self._weights(here)
         if here.error:  # often of the same file as its state
-            return Resumption(run, step, "", (weights,), sampled=self.sample)
+            return Resumption(run, step, "", (self._weights(here),), sampled=self.sample)
         state = self.state(at)
         if not isinstance(state, TrainingState):
-            return Resumption(run, step, "", (weights, _unreadable(state)), sampled=self.sample)
+            unread = (self._weights(here), _unreadable(state))
+            return Resumption(run, step, "", unread, sampled=self.sample)
         if not state.optimizers:
-            none = Facet("moments", MISSING, "it has no optimiser's state", unsure=True)
-            if state.unread:
-                why = f"the optimiser's state is not read yet ({state.unread[0]})"
-                none = Facet("moments", NOT_READ, why, unsure=True)
-            return Resumption(run, step, state.writer, (weights, none), sampled=self.sample)
+            none = (self._weights(here), _without_optimizer(state, step))
+            return Resumption(run, step, state.writer, none, sampled=self.sample)
         before = self.readable(at - 1)
-        if before is None or len(before.optimizers) != len(state.optimizers):
+        if before is not None and [one.flat for one in before.optimizers] != [
+            one.flat for one in state.optimizers
+        ]:
             before = None
         then = self.steps[at - 1].checkpoint.step if before is not None else None
-        facets = [weights]
-        for place in range(len(state.optimizers)):
-            facets += self._optimizer(at, place, state, before, then)
+        still: set[str] = set()
+        facets = list(self._optimizers(at, state, before, then, still))
         facets += counters.schedule_facets(state, before, step, then)
         facets += [counters.rng_facet(state, before), counters.data_facet(state, before, step, then)]
-        kept = tuple(dict.fromkeys(facets))
-        return Resumption(run, step, state.writer, kept, then, self.sample)
+        kept = tuple(dict.fromkeys([self._weights(here, still), *facets]))
+        return Resumption(run, step, state.writer, kept, then, self.sample, still=tuple(sorted(still)))
 
-    def _weights(self, here: StepEvidence) -> Facet:
+    def _weights(self, here: StepEvidence, still: Collection[str] = ()) -> Facet:
         if here.error:
             return Facet("weights", NOT_READ, "its weights cannot be read", "unreadable")
-        bad = next(iter(self.faults), None)
+        faults = (one for one in self.faults if one.fault != "stale-tensor" or one.tensor not in still)
+        bad = next(faults, None)
         if bad is None:
             return Facet("weights", THERE)
         message = bad.message.partition("; ")[0]
         why = f"weights: {bad.tensor} {message}" if bad.tensor else f"weights: {message}"
         return Facet("weights", NOT_FINITE if bad.fault == "non-finite" else DISAGREES, why, bad.fault)
 
-    def _optimizer(
-        self, at: int, place: int, state: TrainingState, before: TrainingState | None, then: int | None
+    def _optimizers(
+        self, at: int, state: TrainingState, before: TrainingState | None, then: int | None, still: set[str]
     ) -> Iterator[Facet]:
+        """Yield the facets of all optimisers, and add to `still` the weights that stand still with them."""
+        facets: list[Facet] = []
+        names = [self._names(at, one, state.writer) for one in state.optimizers]
+        for place in range(len(state.optimizers)):
+            facets += self._optimizer(at, place, state, before, then, names[place], still)
+        here, past = self.steps[at], self.steps[at - 1] if at > 0 else None
+        if not any(one.fault for one in facets) and not here.facts.changes:
+            tensors = past.tensors if past is not None and not past.error else None
+            step = None if past is None else past.checkpoint.step
+            lost = list(coverage_facets(Covered(state.optimizers, names, here.tensors, tensors, step)))
+            if any(one.fault for one in lost):
+                facets = [one for one in facets if (one.name, one.status) != ("moments", THERE)]
+            facets += lost
+        yield from facets
+
+    def _optimizer(
+        self, at: int, place: int, state: TrainingState, before: TrainingState | None, then: int | None,
+        names: ParameterNames, still: set[str],
+    ) -> Iterator[Facet]:  # fmt: skip
         """Yield the facets of one optimiser: its moments, masters and count of updates."""
         now, step = state.optimizers[place], self.steps[at].checkpoint.step
         past = before.optimizers[place] if before is not None else None
-        names = self._names(at, now, state.writer)
         held = self._held(at, now, past, then, names)
         usual, behind = spread_of_updates(held)
         was = usual_updates(past) if past is not None else None
         faults = [*moment_faults(held), *self._of_earlier(at, place, now, held)]
-        faults += self._masters(at, now, names)
+        faults += masters_facets(self.series, self.steps[at].checkpoint, now, names)
         if behind and not any(one.fault == "shard-of-another-step" for one in faults):
             least = min(count for key in behind if (count := now.parameters[key].updates) is not None)
             why = f"{held.of(behind)} count {least:,.0f} updates, not {usual:,.0f}"
             faults.append(Facet("moments", DISAGREES, why, "shard-of-another-step"))
         if not any(one.fault for one in faults):
             faults += self._coverage(at, now, past, names, state)
+        if held.still:
+            still |= self._unmoved(at, {name for key in held.still for name in names.candidates.get(key, ())})
+            why = (
+                f"{held.of(sorted(held.still))} stood still since step {then:,}, weights and moments: frozen"
+            )
+            faults.append(Facet("moments", THERE, why))
         yield from faults or [Facet("moments", THERE)]
         yield from counters.step_facets(usual, was, state, step, then)
 
@@ -171,7 +221,25 @@ class _Judge:
                 between = max(between, count - earlier)
         moved = past is None or self._moved(self.steps[at - 1], here)
         evidence = tuple(moments_of(now, past, between, sample=self.sample))
-        return dataclasses.replace(held, evidence=evidence, updates=between, moved=moved)
+        held = dataclasses.replace(held, evidence=evidence, updates=between, moved=moved)
+        return dataclasses.replace(held, still=self._still(at, held, names)) if moved else held
+
+    def _still(self, at: int, held: MomentsHeld, names: ParameterNames) -> frozenset[str]:
+        """Return the parameters that did not move in weights, moments and count; none if others only seem so.
+
+        A layer is frozen if all of it stands still. If some moments stand still and their weights moved, they
+        are of another step.
+        """
+        stale = unchanged_moments(held)
+        places = Counter(names.candidates.get(key, ()) for key in stale)
+        enough = (count <= len(self._unmoved(at, found)) for found, count in places.items())
+        return frozenset(stale) if stale and all(enough) else frozenset()
+
+    def _unmoved(self, at: int, names: Iterable[str]) -> set[str]:
+        """Return the weights that are bit for bit those of the checkpoint before."""
+        here, before = self.steps[at].tensors, self.steps[at - 1].tensors
+        return {name for name in names if name in here and name in before
+                and here[name].digest == before[name].digest}  # fmt: skip
 
     def _moved(self, before: StepEvidence, here: StepEvidence) -> bool:
         return any(
@@ -183,7 +251,17 @@ class _Judge:
         here = self.steps[at]
         changed = set(here.facts.changes)
         shapes = {name: one.info.shape for name, one in here.tensors.items() if name not in changed}
-        return names_of(now, shapes, ordered=writer in _ORDERED)
+        names = names_of(now, shapes, ordered=writer in _ORDERED)
+        if now.named or not names.ambiguous or at == 0 or self.steps[at - 1].error:
+            return names
+        try:
+            with (
+                self.series.reading(here.checkpoint) as reader,
+                self.series.reading(self.steps[at - 1].checkpoint) as before,
+            ):
+                return by_angle(now, names, reader, before)
+        except SourceError:  # a finding says so
+            return names
 
     def _of_earlier(self, at: int, place: int, now: OptimizerState, held: MomentsHeld) -> Iterator[Facet]:
         """Say of which earlier checkpoint the moments are, if they are not those of this one."""
@@ -193,7 +271,7 @@ class _Judge:
             state = self.readable(other)
             if state is None or place >= len(state.optimizers):
                 continue
-            share = same_first(now, state.optimizers[place])
+            share = same_first(now, state.optimizers[place], held.still)
             if share > 0 and self._moved(self.steps[other], self.steps[at]):
                 step = self.steps[other].checkpoint.step
                 what = "moments are" if share == 1 else "moments of some tensors are"
@@ -217,7 +295,7 @@ class _Judge:
         if now.odd:
             of = f"{now.odd:,} of {len(now.parameters):,} moments"
             yield Facet("moments", THERE, f"{of} are in a form that is not read, such as factors")
-        unknown = names.unknown
+        unknown = [] if now.flat else names.unknown
         if unknown and not here.facts.changes and here.tensors and len(state.optimizers) == 1:
             first = now.parameters[unknown[0]]
             of = f"{len(unknown):,} of {len(names.candidates):,} moments"
@@ -230,42 +308,21 @@ class _Judge:
             fault = "" if whole or not fits else "moments-of-other-shape"
             yield Facet("moments", DISAGREES, why, fault, unsure=not fault)
 
-    def _masters(self, at: int, now: OptimizerState, names: ParameterNames) -> Iterator[Facet]:
-        """Find master copies that no weights of their shape are rounded from."""
-        with_master = [one for one in now.parameters.values() if one.master is not None]
-        if not with_master:
-            return
-        bad: list[str] = []
-        try:
-            with self.series.reading(self.steps[at].checkpoint) as reader:
-                for one in with_master:
-                    candidates = names.candidates.get(one.key, ())
-                    if candidates and not any(_rounded_from(one, reader, name) for name in candidates):
-                        bad.append(one.key)
-        except SourceError:  # a finding says so
-            return
-        if bad:
-            of = names.name(bad[0]) if len(bad) == 1 else f"{len(bad):,} of {len(with_master):,} tensors"
-            why = f"the master copies of {of} are not the weights"
-            yield Facet("moments", DISAGREES, why, "masters-unlike-weights")
 
-
-def _rounded_from(one: ParameterState, reader: Reader, name: str) -> bool:
-    """Return whether weights are those of a master copy, rounded: all but one value in a hundred."""
-    assert one.master is not None
-    info = reader.infos()[name]
-    if info.skip or info.dtype not in WEIGHT_DTYPES:
-        return True
-    weights = reader.read(name).astype(np.float64).reshape(-1)
-    master = one.master.values()
-    with np.errstate(invalid="ignore"):
-        near = np.abs(weights - master) <= _ALIKE * np.abs(master) + float(np.finfo(np.float16).tiny)
-    return bool(np.mean(near) >= 0.99)
+def _without_optimizer(state: TrainingState, step: int) -> Facet:
+    """Return the facet of a checkpoint whose optimiser's state is not there, or is not read."""
+    if state.unread:
+        why = f"the optimiser's state is not read ({state.unread[0]})"
+        return Facet("moments", NOT_READ, why, unsure=True)
+    why = "it has no optimiser's state"
+    if state.step is not None and state.step != step:
+        why = f"the state to resume from is that of step {state.step:,}"
+    return Facet("moments", MISSING, why, unsure=True)
 
 
 def _unreadable(error: SourceError | None) -> Facet:
     """Return the facet of a state that cannot be opened: damaged, or in a form that is not read."""
     text = str(error) if error is not None else "no file of it is here"
-    damaged = any(word in text for word in ("not a valid PyTorch file", "is empty", "truncated"))
+    damaged = any(word in text for word in _DAMAGED)
     why = f"the optimiser's state cannot be read ({text})"
     return Facet("moments", NOT_READ, why, "unreadable-state" if damaged else "", unsure=not damaged)

@@ -36,7 +36,8 @@ class Facet:
 class Resumption:
     """Whether a training can be resumed from a checkpoint, by its facets.
 
-    `earlier` is the step of the newest earlier checkpoint that can be resumed, where this one cannot.
+    `earlier` is the step of the newest earlier checkpoint that can be resumed, where this one cannot. `still`
+    are the weights that are frozen: neither they nor their moments changed since the checkpoint before.
 
     >>> facets = [Facet("weights", THERE), Facet("moments", THERE), Facet("RNG", NOT_STORED)]
     >>> print(Resumption("a", 300, "PyTorch", tuple(facets)).line)
@@ -51,6 +52,7 @@ class Resumption:
     """The step of the checkpoint that the moments were compared with; None where there was none."""
     sampled: bool = False
     earlier: int | None = None
+    still: tuple[str, ...] = ()
 
     @property
     def faults(self) -> list[Facet]:
