@@ -1,15 +1,20 @@
 """Plant faults of a training's state, and count which are named and which sound checkpoints are accused.
 
 Small GPT-2s (2 layers, width 16 or 32) are trained with the real writers: transformers' Trainer, Lightning,
-and PyTorch's distributed checkpoint with the keys of torchtitan. Twelve kinds of faults are planted ten times
+and PyTorch's distributed checkpoint with the keys of torchtitan. DeepSpeed, Megatron-LM and nanotron are
+written by their specification (`state_writers`), Orbax by itself. Twelve kinds of faults are planted ten times
 in the newest checkpoint of each. The clean cases are every checkpoint from the second on of 25 runs, each as
 the newest, so four of them share a run.
 
-    python -m benchmarks.resume_faults transformers|lightning|dcp [RUNS]
+    python -m benchmarks.resume_faults FORMAT [RUNS [CASES]]
+
+FORMAT is transformers, lightning, dcp, deepspeed, megatron, torch_dist, nanotron or orbax. Orbax keeps no
+masters and no loader's position: nine kinds are planted there.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import pickle
@@ -26,6 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks import state_writers
 from toposcope.core.seeding import rng
 from toposcope.sources import open_series
 from toposcope.sources.audit import audited
@@ -33,6 +39,9 @@ from toposcope.sources.optimizer.resumption import Resumption
 
 EVERY, LAST = 10, 50
 FORMATS = ("transformers", "lightning", "dcp")
+SPECIFIED = ("deepspeed", "megatron", "torch_dist", "nanotron", "orbax")
+"""Formats that `state_writers` writes: one training, in the form of each."""
+NOT_PLANTED = {"orbax": {"masters unlike weights", "loader restarted"}}
 
 NAMED = {
     "moments zeroed": {"moments-zero"},
@@ -169,6 +178,38 @@ def train_dcp(folder: Path, seed: int) -> None:
             write_dcp(folder / f"step-{step}", tree)
 
 
+def train_specified(form: str) -> Callable[[Path, int], None]:
+    """Return a loop that writes the form of a writer; every run keeps masters."""
+
+    def train(folder: Path, seed: int) -> None:
+        model, data, rate = model_of(seed)
+        optimizer = optimizer_of(model, rate, 2 * (seed // 2) + 1)
+        names = {one: name for name, one in model.named_parameters()}
+        groups = [[names[one] for one in group["params"]] for group in optimizer.param_groups]
+        for step in range(1, LAST + 1):
+            rows = data[torch.randint(0, len(data), (8,))]
+            optimizer.zero_grad()
+            model(rows, labels=rows).loss.backward()
+            optimizer.step()
+            if step % EVERY == 0:
+                state = {name: {field: value.clone() for field, value in optimizer.state[one].items()}
+                         for one, name in names.items()}  # fmt: skip
+                weights = {name: one.detach().clone() for one, name in names.items()}
+                betas = optimizer.param_groups[0]["betas"]
+                training = state_writers.Training(step, weights, state, groups, betas, rate, step, 8 * step)
+                write_specified(form, folder / PLACES[form].format(step), training)
+
+    return train
+
+
+def write_specified(form: str, place: Path, training: state_writers.Training) -> None:
+    """Write a checkpoint in the form of a writer, and its content aside, from which faults are planted."""
+    getattr(state_writers, form)(place, training)
+    aside = place.parent.parent / "aside"
+    aside.mkdir(exist_ok=True)
+    torch.save(dataclasses.asdict(training), aside / f"{place.name}.pt")
+
+
 def write_dcp(place: Path, tree: dict[str, Any]) -> None:
     """Write a distributed checkpoint, and the same as one file aside, from which faults are planted."""
     import torch.distributed.checkpoint as dcp
@@ -180,15 +221,22 @@ def write_dcp(place: Path, tree: dict[str, Any]) -> None:
     torch.save(tree, aside / f"{place.name}.pt")
 
 
+PLACES = {"transformers": "checkpoint-{}", "lightning": "step={}.ckpt", "dcp": "step-{}",
+          "deepspeed": "global_step{}", "megatron": "iter_{:07d}", "torch_dist": "iter_{:07d}",
+          "nanotron": "{}", "orbax": "{}"}  # fmt: skip
+
+
 def places(form: str, folder: Path) -> list[Path]:
     """Return the checkpoints of a run by step."""
-    names = {"transformers": "checkpoint-{}", "lightning": "step={}.ckpt", "dcp": "step-{}"}[form]
-    every = [folder / names.format(step) for step in range(EVERY, LAST + 1, EVERY)]
+    every = [folder / PLACES[form].format(step) for step in range(EVERY, LAST + 1, EVERY)]
     return [one for one in every if one.exists()]
 
 
 def load(form: str, place: Path) -> Parts:
     """Unpack a checkpoint."""
+    if form in SPECIFIED:
+        kept = torch.load(place.parent.parent / "aside" / f"{place.name}.pt", weights_only=False)
+        return Parts(kept["weights"], kept["state"], {"last_epoch": kept["schedule"]}, kept)
     if form == "transformers":
         from safetensors.torch import load_file
 
@@ -214,6 +262,11 @@ def load(form: str, place: Path) -> Parts:
 
 def save(form: str, place: Path, parts: Parts, *, loader: bool) -> None:
     """Write a checkpoint back with its writer's functions; `loader` puts the data's position to its start."""
+    if form in SPECIFIED:
+        kept = parts.rest | {"schedule": parts.schedule["last_epoch"]}
+        kept["samples"] = 0 if loader else kept["samples"]
+        write_specified(form, place, state_writers.Training(**kept))
+        return
     if form == "transformers":
         from safetensors.torch import save_file
 
@@ -291,7 +344,12 @@ def plant(kind: str, now: Parts, before: list[Parts], random: np.random.Generato
 
 TRAIN: dict[str, Callable[[Path, int], None]] = {
     "transformers": train_transformers, "lightning": train_lightning, "dcp": train_dcp,
+    **{form: train_specified(form) for form in SPECIFIED},
 }  # fmt: skip
+
+SHARDS = {"deepspeed": "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
+          "nanotron": "optimizer/optimizer_pp-0-of-1_dp-1-of-2_tp-0-of-1_exp-0-of-1.pt"}  # fmt: skip
+"""The file of the second rank, where a rank has one: a shard of another step is that of the step before."""
 
 
 def answer(folder: Path, *, cheap: bool) -> Resumption:
@@ -324,10 +382,16 @@ def planted_cases(form: str, runs: list[Path], work: Path, cases: int) -> dict[s
     """Return the answers for every planted fault, by kind."""
     answers: dict[str, list[Resumption]] = {}
     for kind in NAMED:
-        fitting = runs[1::2] if kind.startswith("masters") else runs
+        if kind in NOT_PLANTED.get(form, ()):
+            continue
+        fitting = runs[1::2] if kind.startswith("masters") and form not in SPECIFIED else runs
         for case in range(cases):
             folder = copied(form, fitting[case % len(fitting)], work / "case", 5)
             at = places(form, folder)
+            if kind == "a shard of another step" and form in SHARDS:
+                shutil.copy(at[-2] / SHARDS[form], at[-1] / SHARDS[form])
+                answers.setdefault(kind, []).append(answer(folder, cheap=case % 2 == 0))
+                continue
             now, *before = (load(form, one) for one in (at[-1], at[-2], at[-3]))
             plant(kind, now, before, rng(study="resume faults", form=form, kind=kind, case=case), case)
             save(form, at[-1], now, loader=kind == "loader restarted")
@@ -343,6 +407,7 @@ def named(kind: str, found: Resumption) -> bool:
 def main() -> None:
     """Print the shares."""
     form, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 25
+    cases = int(sys.argv[3]) if len(sys.argv) > 3 else 10
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
@@ -357,9 +422,9 @@ def main() -> None:
             *(one.line for one in accused[:5]),
             sep="\n  ",
         )
-        answers = planted_cases(form, runs, Path(work), 10)
+        answers = planted_cases(form, runs, Path(work), cases)
         right = {kind: sum(named(kind, one) for one in found) for kind, found in answers.items()}
-        print(f"{form}: {sum(right.values())} of {10 * len(NAMED)} named right")
+        print(f"{form}: {sum(right.values())} of {cases * len(answers)} named right")
         for kind, found in answers.items():
             wrong = [one for one in found if not named(kind, one)]
             stopped = sum(one.verdict == "not resumable" for one in found)

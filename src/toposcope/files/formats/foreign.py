@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, Folder
+from toposcope.files.formats.orbax import is_installed
 from toposcope.files.labels import step_of
 
 
@@ -192,7 +193,7 @@ def foreign_name(name: str) -> Foreign | None:
     (('.gguf',), 'a TensorFlow checkpoint', None)
     """
     if name in _ORBAX:
-        return ORBAX
+        return None if is_installed() else ORBAX
     if _TENSORFLOW_DATA.search(name) is not None:
         return TENSORFLOW
     forms = (form for form in _BY_END if form is not TENSORFLOW)

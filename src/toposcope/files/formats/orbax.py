@@ -6,6 +6,7 @@ checkpoint's folder is refused.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -36,16 +37,31 @@ _NOT_READ = frozenset({"Dict", "List", "Tuple", "NamedTuple", "None"})
 """Empty parts of a tree: they have no array."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoredArray:
-    """One array: its key path, its name in the store, its shape, and the folder of the item that it is in."""
+    """One array: its key path, its name in the store, its shape if it is stated, and its item's folder."""
 
     keys: tuple[str, ...]
     path: str
-    shape: tuple[int, ...]
+    stated: tuple[int, ...] | None
     place: str
     ocdbt: bool
     zarr3: bool
+
+    @functools.cached_property
+    def opened(self) -> Any:
+        """The open array, whose values are read when it is sliced."""
+        return _opened(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.stated if self.stated is not None else tuple(self.opened.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its values."""
+        return np.dtype(self.opened.dtype.numpy_dtype)
 
 
 def is_installed() -> bool:
@@ -100,7 +116,8 @@ def _listed(item: Folder) -> Iterator[StoredArray]:
             continue
         keys = _keys(item.label, entry.get("key_metadata"))
         name = ".".join(keys)
-        shape = check_shape(item.label, name, value.get("write_shape") or ())
+        stated = value.get("write_shape")  # arrays of numpy state none
+        shape = None if stated is None else check_shape(item.label, name, stated)
         yield StoredArray(keys, name, shape, item.label, ocdbt, bool(content.get("use_zarr3")))
 
 
@@ -118,8 +135,8 @@ def _keys(label: str, stated: Any) -> tuple[str, ...]:
     return texts
 
 
-def array(stored: StoredArray) -> Any:
-    """Return an open array, whose values are read when it is sliced.
+def _opened(stored: StoredArray) -> Any:
+    """Open an array.
 
     Raises
     ------
@@ -136,20 +153,20 @@ def array(stored: StoredArray) -> Any:
     spec = {"driver": "zarr3" if stored.zarr3 else "zarr", "kvstore": store}
     try:
         opened = tensorstore.open(spec, open=True, read=True).result()
-        dtype = np.dtype(opened.dtype.numpy_dtype)
     except (ValueError, OSError, RuntimeError, TypeError, KeyError, NotImplementedError) as error:
         raise SourceError(f"{stored.place}: {stored.path!r:.80} cannot be read: {_brief(error)}") from None
-    if tuple(opened.shape) != stored.shape:
+    check_shape(stored.place, stored.path, tuple(opened.shape))
+    if stored.stated is not None and tuple(opened.shape) != stored.stated:
         raise SourceError(
             f"{stored.place}: {stored.path!r:.80} has the shape {tuple(opened.shape)}, but {METADATA} says "
-            f"{stored.shape}; fetch it again"
+            f"{stored.stated}; fetch it again"
         )
-    return opened if dtype.kind != "O" else None
+    return opened
 
 
 def values(stored: StoredArray, rows: tuple[int, int] | None = None) -> np.ndarray:
     """Return an array's values, or those of some of its rows."""
-    opened = array(stored)
+    opened = stored.opened
     try:
         part = opened if rows is None or not stored.shape else opened[rows[0] : rows[1]]
         return np.asarray(part.read().result())
@@ -190,8 +207,7 @@ class OrbaxReader:
         self._beside = tuple(dict.fromkeys(one.keys[0] for one in state))
 
     def _info(self, name: str, stored: StoredArray) -> TensorInfo:
-        opened = array(stored)
-        dtype = np.dtype(opened.dtype.numpy_dtype) if opened is not None else np.dtype(np.uint8)
+        dtype = stored.dtype
         known = dtype in WEIGHT_DTYPES or dtype.kind in "iub"
         return TensorInfo(name, stored.shape, dtype, "" if known else f"its type {dtype} is not read")
 

@@ -8,7 +8,6 @@ from toposcope.files.blobs import Folder
 from toposcope.files.formats.orbax import (
     STATE,
     StoredArray,
-    array,
     arrays_of,
     is_installed,
     parameter_of,
@@ -73,13 +72,11 @@ def orbax_state(folder: Folder) -> TrainingState:
 
 
 def _tensor(stored: StoredArray | None) -> StateTensor | None:
-    opened = None if stored is None else array(stored)
-    dtype = np.dtype(opened.dtype.numpy_dtype) if opened is not None else None
-    if stored is None or dtype is None or dtype not in WEIGHT_DTYPES:
+    if stored is None or stored.dtype not in WEIGHT_DTYPES:
         return None
     whole = stored
 
     def read(rows: Rows | None) -> np.ndarray:
         return values(whole, rows)
 
-    return StateTensor(stored.shape, dtype, read)
+    return StateTensor(stored.shape, stored.dtype, read)

@@ -1,4 +1,4 @@
-"""The training's state in Megatron-LM's torch_dist: by name (fully_reshardable), or by count (dp_reshardable)."""
+"""The state in Megatron-LM's torch_dist: by name (fully_reshardable), or by count (dp_reshardable)."""
 
 from __future__ import annotations
 
