@@ -1,4 +1,4 @@
-"""A run forecast from its own log only, without its plan: python -m benchmarks.forecast_alone DATA.
+"""A run forecast from its own log only, without its plan: python -m benchmarks.forecast_alone [DATA].
 
 DATA holds curves/ and seed_runs/. Every run is forecast from its first 20, 30 and 50%: no siblings, no plan,
 its end known. For each family: the mean absolute error in % of the last value, the former `auto`, the plain
@@ -224,7 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path)
+    parser.add_argument("data", type=Path, nargs="?", help="without it, only draws")
     parser.add_argument("--draws", type=int, nargs=2, help="also the simulated families of these draws")
     parser.add_argument("--simulated", type=int, nargs=2, help="also these draws of nearly plain laws")
     parser.add_argument("--planned", action="store_true", help="the plan is known, of runs that have one")
@@ -233,7 +233,7 @@ def main() -> None:
     )
     parser.add_argument("--csv", type=Path, help="where the rows go, run by run")
     options = parser.parse_args()
-    runs = [*real(options.data), *(drawn(*options.draws) if options.draws else ())]
+    runs = [*(real(options.data) if options.data else ()), *(drawn(*options.draws) if options.draws else ())]
     if options.calibrate:
         golf_half = [(family, curve) for family, curve in runs if family == SET_ON[0]]
         print(calibrated([*golf_half, *simulated_runs(0, DRAWS_SET_ON)]))

@@ -10,6 +10,9 @@ import pytest
 
 import toposcope as ts
 from toposcope.cli.main import main
+from toposcope.runs import folders
+from toposcope.sources import Series
+from toposcope.sources.audit import Audited
 
 
 def run_folder(folder: Path, *, planned: int = 600, broken: bool = True) -> Path:
@@ -65,3 +68,20 @@ def test_it_is_also_said_where_finished_runs_score_the_methods(tmp_path: Path) -
         run_folder(tmp_path / "runs" / f"s{i}", broken=i == 2)
     made = ts.forecast(tmp_path / "runs")
     assert (list(made.grounds), made.verdict) == (["s2"], "stop")
+
+
+def test_check_and_forecast_make_their_audit_in_one_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audited: list[str] = []
+    made = folders.cheap_audit
+
+    def counted(series: Series) -> Audited:
+        audited.append(series.uri)
+        return made(series)
+
+    monkeypatch.setattr(folders, "cheap_audit", counted)
+    run = run_folder(tmp_path / "run", planned=1200)
+    told = ts.check(run).runs[0].judgement.grounds
+    assert ts.forecast(run).grounds == {"run": list(told)}
+    assert audited == [str(run)] * 2

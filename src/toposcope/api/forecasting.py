@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from toposcope.api.forecasts import Forecasts
 from toposcope.core.bounds import check_horizon, check_positive, check_shares
-from toposcope.core.errors import InputError, SourceError
+from toposcope.core.errors import InputError
 from toposcope.core.types import CUTS
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.core.observations import AuditFinding
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.logs.belonging import Group
     from toposcope.rules.judgement import Judgement
     from toposcope.rules.replay import Replays
+    from toposcope.runs.contents import AuditOfRun
     from toposcope.runs.curves import Problem
     from toposcope.runs.reading import Given, Reading
 
@@ -109,7 +109,9 @@ def forecast(
     from toposcope.forecasting import forecast_planned, read_schedule
     from toposcope.forecasting.annealed import decayed
     from toposcope.forecasting.ends import split_runs
+    from toposcope.runs.contents import AuditOfRun
     from toposcope.runs.reading import Reading, listed
+    from toposcope.runs.sources import audits_of_runs
     from toposcope.runs.without import as_names
     from toposcope.study.forecasts.gather import with_features
     from toposcope.watch.replay import replays_by_run
@@ -154,9 +156,11 @@ def forecast(
         chosen = _methods(unfinished + ended, methods)
     wrong = [problem for problem in runs.problems if problem.run in reading.rows]
     replays = replays_by_run(stores_among(given))
-    audits = _audits(given, step_pattern)
+    places = [one for one in given if isinstance(one, str)]
+    audits = {run: audit for one in places for run, audit in audits_of_runs(one, step_pattern).items()}
+    none = AuditOfRun()
     judgements = {
-        curve.run: _judged(curve, reading, wrong, replays, audits.get(curve.run, _Audit())) for curve in own
+        curve.run: _judged(curve, reading, wrong, replays, audits.get(curve.run, none)) for curve in own
     }
     return Forecasts(
         unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=runs.faults,
@@ -244,48 +248,8 @@ def _with_siblings(
     return {run: one.beside(grounds[run]) if run in grounds else one for run, one in judgements.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class _Audit:
-    """The cheap audit of a run's checkpoints: its findings, and the last step that has a checkpoint."""
-
-    findings: tuple[AuditFinding, ...] = ()
-    last: int | None = None
-
-    @property
-    def faulty(self) -> bool:
-        """Whether a finding asks for an action."""
-        return any(not one.is_remark for one in self.findings)
-
-
-def _audits(given: Sequence[str | pd.DataFrame], step_pattern: str | None) -> dict[str, _Audit]:
-    """Return the audit of every run that has checkpoints in these folders or stores, as `check` makes it."""
-    from toposcope.api.judgements import stores_among
-    from toposcope.sources import open_series
-    from toposcope.sources.audit import audited
-    from toposcope.store import Store
-
-    folders = [one for one in given if isinstance(one, str) and Path(one).is_dir()]
-    stores = {str(path) for path in stores_among(folders)}
-    found: dict[str, _Audit] = {}
-    for folder in folders:
-        if str(Path(folder)) in stores:
-            store = Store.open(folder)
-            findings, steps = store.audited(), store.measured_steps()
-        else:
-            try:
-                series = open_series(folder, step_pattern=step_pattern, logs=False)
-            except SourceError:  # a folder of logs alone
-                continue
-            findings, steps = audited(series, cheap=True, quiet=True).findings, series.steps
-        for run, of_run in steps.items():
-            mine = tuple(one for one in findings if run in one.every_run)
-            seen = [step for one in mine for step in one.every_step]
-            found[run] = _Audit(mine, max([*of_run, *seen], default=None))
-    return found
-
-
 def _judged(
-    curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays, audit: _Audit
+    curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays, audit: AuditOfRun
 ) -> Judgement:
     """Return the judgement of a run as `check` has it."""
     from toposcope.runs.judged import judged

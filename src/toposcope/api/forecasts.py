@@ -317,8 +317,7 @@ class Forecasts:
             if one.not_yet:
                 lines.append(f"{one.run}: cannot be forecast yet: {one.not_yet}")
                 continue
-            band = f"[{one.low:.4g}, {one.high:.4g}], {one.coverage}" if one.bounded else "[no interval]"
-            lines.append(f"{one.run}: final loss {one.final:.4g} {band}, by {one.method}")
+            lines.append(f"{one.run}: {_ending(one)}, by {one.method}")
         if len(lines) == wrong:
             scored = "every run is finished; .summary says how well each is forecast from the others"
             lines.append(f"no run to forecast: {self.too_few or scored}")
@@ -330,6 +329,18 @@ class Forecasts:
             return answered(repr(self), self.table, self.plot if len(self.table) else None)
         shown = self.table[["run", "method", "final_loss", "low", "high"]].round(4)
         return answered(repr(self), shown, self.plot)
+
+
+def _ending(one: Forecast) -> str:
+    """Return the final loss with its interval; the range leads where a decay may still come."""
+    if not one.bounded:
+        return f"final loss {one.final:.4g} [no interval]"
+    if one.status == "no plan":
+        return (
+            f"final loss {one.low:.4g} to {one.high:.4g} without a plan of the learning rate "
+            f"({one.final:.4g} if the rate stays as it is; {one.coverage})"
+        )
+    return f"final loss {one.final:.4g} [{one.low:.4g}, {one.high:.4g}], {one.coverage}"
 
 
 def nothing_ends(curves: Sequence[Curve]) -> str:

@@ -331,10 +331,8 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
     from toposcope.runs.judged import counted, judged
 
     place, run, rows, column = one.place, one.run, one.rows, one.column
-    steps = list(place.steps.get(run, ()))
+    steps, audit = place.steps.get(run, ()), place.audit_of(run)
     count = counted(rows, column, of_log=not place.steps)
-    audit = [found for found in place.audit if run in found.every_run]
-    audited = [step for found in audit for step in found.every_step]
     seen, forecast = _ahead(one.curve, siblings, settings.level)
     if seen is not None:
         settings.curves[one.name] = seen
@@ -342,8 +340,8 @@ def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCh
     without = one.trendless
     remarks = None if without is None else without.remarks(rows, column)
     judgement = judged(
-        rows, column, one.curve, remarks, count=count, audit=audit,
-        last_checkpoint=max([*steps, *audited], default=None), wrong=one.wrong, replays=place.replays,
+        rows, column, one.curve, remarks, count=count, audit=audit.findings,
+        last_checkpoint=audit.last, wrong=one.wrong, replays=place.replays,
     )  # fmt: skip
     if place.to_add:
         judgement = judgement.with_remedy(NO_LOSS, place.to_add)

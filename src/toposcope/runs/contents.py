@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -51,6 +51,26 @@ def not_known(run: str) -> Mapping[str, bool]:
     return {}
 
 
+@dataclass(frozen=True, slots=True)
+class AuditOfRun:
+    """The audit of a run's checkpoints: its findings, and the last step that has a checkpoint."""
+
+    findings: tuple[AuditFinding, ...] = ()
+    last: int | None = None
+
+    @property
+    def faulty(self) -> bool:
+        """Whether a finding asks for an action."""
+        return any(not one.is_remark for one in self.findings)
+
+
+def audit_of_run(run: str, steps: Sequence[int], audit: Iterable[AuditFinding]) -> AuditOfRun:
+    """Return what the audit of a source says of one of its runs, which has checkpoints at these steps."""
+    findings = tuple(one for one in audit if run in one.every_run)
+    named = (step for one in findings for step in one.every_step)
+    return AuditOfRun(findings, max([*steps, *named], default=None))
+
+
 @dataclass(frozen=True)
 class Contents:
     """The contents of one source: the log of its runs, and the audit of their checkpoints.
@@ -79,6 +99,10 @@ class Contents:
     question: str = ""
     measured: Measured = not_measured
     resume: tuple[Resumption, ...] = ()
+
+    def audit_of(self, run: str) -> AuditOfRun:
+        """Return the audit of the checkpoints of a run."""
+        return audit_of_run(run, self.steps.get(run, ()), self.audit)
 
 
 @dataclass(frozen=True)

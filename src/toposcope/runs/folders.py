@@ -38,7 +38,6 @@ def contents_of_folder(
     from toposcope.files.formats.foreign import ForeignFormatError
     from toposcope.logs import is_log
     from toposcope.sources import open_series
-    from toposcope.sources.audit import audited as audit
 
     try:
         series = open_series(path, step_pattern=reading.step_pattern, logs=False)
@@ -60,8 +59,18 @@ def contents_of_folder(
             ) from error
         return [replace(one, unseen=unseen) for one in found]
     return _of_series(
-        series, path, name, reading, seen=audit(series, cheap=True) if audited else None, chosen=chosen
+        series, path, name, reading, seen=cheap_audit(series) if audited else None, chosen=chosen
     )
+
+
+def cheap_audit(series: Series) -> Audited:
+    """Return the audit of a series of checkpoints that `check` and `forecast` make: of a sample of rows.
+
+    It takes .2 s for 30 checkpoints of 100 MB in all, so every one is read and not the newest alone.
+    """
+    from toposcope.sources.audit import audited
+
+    return audited(series, cheap=True)
 
 
 def _of_series(

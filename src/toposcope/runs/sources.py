@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core import WEIGHT_FILES
-from toposcope.runs.contents import Contents, OfStore, logged, nothing_more
+from toposcope.core.errors import SourceError
+from toposcope.runs.contents import AuditOfRun, Contents, OfStore, audit_of_run, logged, nothing_more
 from toposcope.store import MANIFEST
 
 if TYPE_CHECKING:
@@ -59,6 +60,27 @@ def read_contents(
 
         return contents_of_folder(source, name, reading, audited=audited, chosen=chosen)
     return [logged(source, name, reading)]
+
+
+def audits_of_runs(source: str, step_pattern: str | None) -> dict[str, AuditOfRun]:
+    """Return the audit of every run that has checkpoints in a folder or a store; empty where none has."""
+    if not Path(source).is_dir():
+        return {}
+    from toposcope.runs.folders import cheap_audit
+    from toposcope.sources import open_series
+    from toposcope.store import Store
+
+    steps: Mapping[str, Sequence[int]]
+    if (Path(source) / MANIFEST).is_file():
+        store = Store.open(source)
+        findings, steps = store.audited(), store.measured_steps()
+    else:
+        try:
+            series = open_series(source, step_pattern=step_pattern, logs=False)
+        except SourceError:  # a folder of logs alone
+            return {}
+        findings, steps = cheap_audit(series).findings, series.steps
+    return {run: audit_of_run(run, of_run, findings) for run, of_run in steps.items()}
 
 
 def _of_store(path: str, name: str, of_store: OfStore) -> Contents:
