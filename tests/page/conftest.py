@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -126,56 +126,87 @@ def _forecasts(runs, errors):
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-@pytest.fixture(scope="session")
-def make_study():
-    def make(
-        sizes=SIZES, *, steps=STEPS, verdicts=None, errors=None, trends=True, above_null=True, draws=3,
-        audit=None, seeds=1,
-    ):  # fmt: skip
-        names = {
-            f"{size}-seed{s}" if seeds > 1 else size: n
-            for size, n in sizes.items()
-            for s in range(1, seeds + 1)
-        }
-        runs = pd.DataFrame(
-            {
-                "run": list(names),
-                "family": "gpt",
-                "parameters": list(names.values()),
-                "seed": 1,
-                "uri": "runs/here",
-            }
-        )
-        results = {
-            **NOTHING,
-            "forecasts": _forecasts(names, {} if errors == {} else {**ERRORS, **(errors or {})}),
-        }
-        if seeds > 1:
-            results["replicates"] = pd.DataFrame(
-                {"family": list(sizes), "target": "loss", "column": H0, "seeds": seeds, "mean_rho": -0.8,
-                 "low": -0.9, "high": -0.7, "own_minus_other": 0.1, "pairing_p": 0.5, "smallest_p": 0.17,
-                 "status": "ok", "pairing_holm": 1.0}
-            )  # fmt: skip
-        if trends:
-            results["trends"] = _trends(names, verdicts or {})
-            results["families"] = _families(verdicts or {})
-        study = study_of_rows(
-            WEIGHTS,
-            _features(names, steps, above_null=above_null, draws=draws),
-            _metrics(names, steps),
-            runs,
-            audit=pd.DataFrame() if audit is None else audit,
-            catalogue=own_catalogue(),
-            provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
-        )
-        return replace(study, published=PUBLISHED, given=results)
+def _copied(given):
+    """Return a study, or a part of it, with tables of its own, and without what was worked out of them."""
+    if isinstance(given, pd.DataFrame):
+        return given.copy()
+    parts = {field.name: getattr(given, field.name) for field in fields(given) if field.init}
+    return replace(given, **{name: _copied(part) for name, part in parts.items() if _holds_tables(part)})
+
+
+def _holds_tables(part):
+    return isinstance(part, pd.DataFrame) or (is_dataclass(part) and not isinstance(part, type))
+
+
+def cached_by_arguments():
+    """Return a function that makes a study of its arguments, and each only once."""
+    studies = {}
+
+    def make(*sizes, **given):
+        if given.get("audit") is not None:
+            return made_study(*sizes, **given)
+        key = repr((sizes, sorted(given.items())))
+        if key not in studies:
+            studies[key] = made_study(*sizes, **given)
+        return studies[key]
 
     return make
 
 
-@pytest.fixture
-def study(make_study):
-    return make_study()
+def made_study(
+    sizes=SIZES, *, steps=STEPS, verdicts=None, errors=None, trends=True, above_null=True, draws=3,
+    audit=None, seeds=1,
+):  # fmt: skip
+    """Return a study of small tables whose results are put in."""
+    names = {
+        f"{size}-seed{s}" if seeds > 1 else size: n for size, n in sizes.items() for s in range(1, seeds + 1)
+    }
+    runs = pd.DataFrame(
+        {"run": list(names), "family": "gpt", "parameters": list(names.values()), "seed": 1,
+         "uri": "runs/here"}
+    )  # fmt: skip
+    results = {
+        **NOTHING,
+        "forecasts": _forecasts(names, {} if errors == {} else {**ERRORS, **(errors or {})}),
+    }
+    if seeds > 1:
+        results["replicates"] = pd.DataFrame(
+            {"family": list(sizes), "target": "loss", "column": H0, "seeds": seeds, "mean_rho": -0.8,
+             "low": -0.9, "high": -0.7, "own_minus_other": 0.1, "pairing_p": 0.5, "smallest_p": 0.17,
+             "status": "ok", "pairing_holm": 1.0}
+        )  # fmt: skip
+    if trends:
+        results["trends"] = _trends(names, verdicts or {})
+        results["families"] = _families(verdicts or {})
+    study = study_of_rows(
+        WEIGHTS,
+        _features(names, steps, above_null=above_null, draws=draws),
+        _metrics(names, steps),
+        runs,
+        audit=pd.DataFrame() if audit is None else audit,
+        catalogue=own_catalogue(),
+        provenance={"toposcope": "0.1.0", "recipe": {"points": 200, "without": []}},
+    )
+    return replace(study, published=PUBLISHED, given=results)
+
+
+@pytest.fixture(scope="session")
+def study_of():
+    """Make each study once for a worker, with its findings: for tests that change nothing in it."""
+    return cached_by_arguments()
+
+
+@pytest.fixture(scope="session")
+def make_study():
+    """Make a study that the test may change; what it is a copy of is made once."""
+    make = cached_by_arguments()
+    return lambda *sizes, **given: _copied(make(*sizes, **given))
+
+
+@pytest.fixture(scope="session")
+def study(study_of):
+    """The usual study; no test changes it."""
+    return study_of()
 
 
 @pytest.fixture(scope="session")

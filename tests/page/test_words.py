@@ -44,8 +44,8 @@ def test_nothing_found_is_said_with_what_would_have_been_missed(study):
     )
 
 
-def test_what_could_not_be_tested_is_counted_beside_what_was(make_study):
-    study = make_study(verdicts={H0: "cannot tell", NP: "trend only"})
+def test_what_could_not_be_tested_is_counted_beside_what_was(study_of):
+    study = study_of(verdicts={H0: "cannot tell", NP: "trend only"})
     found = said(study)
     assert found.act == (
         "Only 1 of 2 measures of the topology of the weights could be tested, and it does not move with the "
@@ -72,8 +72,8 @@ def words_of(finding):
     )
 
 
-def test_a_finding_is_named_and_counted_beside_the_baselines(make_study):
-    found = said(make_study(verdicts={H0: "adds"}))
+def test_a_finding_is_named_and_counted_beside_the_baselines(study_of):
+    found = said(study_of(verdicts={H0: "adds"}))
     assert found.act.startswith(
         "1 of 2 primary features of the topology of the weights moves with the minibatch loss beyond a "
         "shared trend. Plain norms and spectra do not."
@@ -81,15 +81,15 @@ def test_a_finding_is_named_and_counted_beside_the_baselines(make_study):
     assert "H0 total (pooled): r = +0.10 [−0.30, +0.50]." in found.ground
 
 
-def test_a_finding_that_plain_norms_share_is_not_credited_to_topology_alone(make_study):
-    found = said(make_study(verdicts={H0: "adds", NORM: "adds"}))
+def test_a_finding_that_plain_norms_share_is_not_credited_to_topology_alone(study_of):
+    found = said(study_of(verdicts={H0: "adds", NORM: "adds"}))
     assert "Plain norms and spectra do so too (1 of 1)." in found.act
 
 
 @pytest.mark.parametrize("trends", [True, False])
-def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
+def test_without_a_usable_test_this_design_cannot_tell(study_of, trends):
     untested = dict.fromkeys((H0, NP, NORM), "cannot tell")
-    study = make_study(verdicts=untested, trends=trends, steps=(0, 100, 200))
+    study = study_of(verdicts=untested, trends=trends, steps=(0, 100, 200))
     found = said(study)
     assert found.act.startswith(
         "It is unknown whether the topology of the weights says more than the minibatch loss"
@@ -104,8 +104,8 @@ def test_without_a_usable_test_this_design_cannot_tell(make_study, trends):
     assert (untested if trends else "No test was possible") in caption.can
 
 
-def test_untested_features_do_not_count_as_tests(make_study):
-    study = make_study(verdicts={H0: "cannot tell"})
+def test_untested_features_do_not_count_as_tests(study_of):
+    study = study_of(verdicts={H0: "cannot tell"})
     numbers = study.findings["beyond"].numbers
     assert (numbers["tested"], numbers["found"], numbers["cannot"]) == (1, 0, 1)
     assert "For 1 other primary feature no test was possible: too few checkpoints." in said(study).limits
@@ -126,8 +126,8 @@ def test_faults_of_the_checkpoints_lead(make_study):
 
 
 @pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
-def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, verdict):
-    study = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict))
+def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(study_of, verdict):
+    study = study_of(verdicts=dict.fromkeys((H0, NP, NORM), verdict))
     for finding in study.findings:
         assert 0 < len(study.findings.said(finding).act.split()) <= 45
     lines = study.findings.as_text().splitlines()
@@ -149,8 +149,8 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(make_study, v
         ("cannot tell", "--", "not known: too few checkpoints"),
     ],
 )
-def test_the_first_screen_has_four_checks_each_with_its_mark(make_study, verdict, mark, text):
-    first = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict)).findings.first
+def test_the_first_screen_has_four_checks_each_with_its_mark(study_of, verdict, mark, text):
+    first = study_of(verdicts=dict.fromkeys((H0, NP, NORM), verdict)).findings.first
     assert [one.name for one in first.checks] == ["measurements", "training", "odd runs", "topology"]
     assert [one.mark for one in first.checks] == ["OK", "OK", "--", mark]
     assert first.checks[0].text == "39 of 39 checkpoints readable, none misplaced"
@@ -159,8 +159,8 @@ def test_the_first_screen_has_four_checks_each_with_its_mark(make_study, verdict
     assert first.checks[3].text.startswith(text)
 
 
-def test_two_losses_are_both(make_study):
-    first = make_study({"small": 1_000, "large": 10_000}).findings.first
+def test_two_losses_are_both(study_of):
+    first = study_of({"small": 1_000, "large": 10_000}).findings.first
     assert first.checks[1].text == "both losses fell to the end; none diverged, spiked or stalled"
 
 
@@ -209,16 +209,16 @@ def test_a_loss_that_did_not_fall_is_said_where_training_is_checked(make_study):
     assert (found["on"].numbers["read"], found["on"].numbers["fell"]) == (3, 2)
 
 
-def test_the_one_thing_to_do_is_what_the_gravest_finding_asks_for(make_study):
-    untested = make_study(verdicts=dict.fromkeys((H0, NP, NORM), "cannot tell"), steps=(0, 100, 200))
+def test_the_one_thing_to_do_is_what_the_gravest_finding_asks_for(study_of):
+    untested = study_of(verdicts=dict.fromkeys((H0, NP, NORM), "cannot tell"), steps=(0, 100, 200))
     assert untested.findings.first.next == (
         "To settle the 2 open features, save every 25 steps instead of 100: they have 3 values in a run, and "
         "the test needs 12."
     )
-    assert make_study().findings.first.next.startswith(
+    assert study_of().findings.first.next.startswith(
         "To see whether a run is odd, train 4 seeds of a size: toposcope.train('demo', DIR, seeds="
     )
-    assert make_study(verdicts={H0: "adds"}).findings.first.next.startswith(
+    assert study_of(verdicts={H0: "adds"}).findings.first.next.startswith(
         "See whether it holds in another seed"
     )
 
@@ -231,9 +231,9 @@ def test_a_command_stays_on_one_line_of_a_terminal(study):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("verdict", ["adds", "trend only", "cannot tell"])
-def test_a_blank_stands_between_two_sentences(make_study, verdict):
+def test_a_blank_stands_between_two_sentences(study_of, verdict):
     for steps in ((0, 100, 200), tuple(range(0, 2000, 50))):
-        made = make_study(verdicts=dict.fromkeys((H0, NP, NORM), verdict), steps=steps)
+        made = study_of(verdicts=dict.fromkeys((H0, NP, NORM), verdict), steps=steps)
         text = " ".join(answer for _, answer in made.findings.paragraphs)
         assert not re.search(r"\w[.:;,][A-Z]", text), text
 
@@ -272,8 +272,8 @@ def test_a_change_within_the_noise_of_the_draws_is_no_change(make_study):
 
 
 @pytest.mark.parametrize(("above", "where"), [(True, "above it in 3 of 3"), (False, "inside it in 3 of 3")])
-def test_the_null_decides_whether_arrangement_counts(make_study, above, where):
-    study = make_study(above_null=above)
+def test_the_null_decides_whether_arrangement_counts(study_of, above, where):
+    study = study_of(above_null=above)
     (null,) = study.findings["changed"].numbers["nulls"]
     assert (null["above"], null["below"], null["sizes"]) == ((3, 0, 3) if above else (0, 0, 3))
     assert where in said(study, "changed").text
@@ -321,8 +321,8 @@ def test_a_curve_that_came_back_has_no_half_way_step(study):
     assert neither.act == "No curve went from one level to another, so there is no half-way step."
 
 
-def test_two_checkpoints_say_nothing_about_when(make_study):
-    assert "nothing can be said about when" in said(make_study(steps=(0, 100)), "when").text
+def test_two_checkpoints_say_nothing_about_when(study_of):
+    assert "nothing can be said about when" in said(study_of(steps=(0, 100)), "when").text
 
 
 def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
@@ -340,8 +340,8 @@ def test_a_forecast_that_loses_to_its_control_needs_no_topology(study):
     assert "A rank test over 3 runs cannot reach p < .05 (its smallest p is 0.25)" in text
 
 
-def test_a_forecast_that_topology_makes_better_is_said_to(make_study):
-    better = make_study(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
+def test_a_forecast_that_topology_makes_better_is_said_to(study_of):
+    better = study_of(errors={"sibling transfer + topology": 0.01}, verdicts={H0: "adds"})
     text = said(better, "end").text
     assert "−0.040 [−0.040, −0.040]" in text
     clear = "This differs from zero, after Holm's correction for all 4 comparisons"
@@ -359,9 +359,9 @@ def test_no_forecasts_no_comparison(make_study):
     assert forecast.caption(without).can == "Nothing: no forecast could be made."
 
 
-def test_single_seeds_are_named_as_a_limit_and_several_are_not(make_study):
-    assert "Every size was trained once" in said(make_study()).more
-    assert "Every size was trained once" not in said(make_study(seeds=2)).text
+def test_single_seeds_are_named_as_a_limit_and_several_are_not(study_of):
+    assert "Every size was trained once" in said(study_of()).more
+    assert "Every size was trained once" not in said(study_of(seeds=2)).text
 
 
 def test_a_store_without_losses_relates_nothing(make_study):
