@@ -234,6 +234,7 @@ def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
             printed([*alone, "--siblings", at("b.csv"), "--methods", "all"]),
             printed(["forecast", *map(at, ("a.csv", "b.csv", "c.csv", "d.csv"))]),
         ],
+        "explain": lambda: [printed(["explain", "loss-spike"]), printed(["explain", "rescaled-tensor"])],
         "cloud": lambda: [printed(["cloud", at(name), "--draws", "19"]) for name in clouds],
         "train": lambda: [printed([*train, "--out", at("runs")]), printed([*train, "--out", at("runs")])],
         "audit": lambda: [printed(["audit", at("runs")]), printed(["audit", _hurt(folder)]),

@@ -35,6 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "compare": "Say which of two recipes is better, or which weights differ.",
         "audit": "Look for damaged, swapped or identical checkpoints.",
         "watch": "Follow a run while it trains; say what breaks, and where.",
+        "explain": "Say what a code in an answer means, and how often it is wrong.",
     },
     "Measure checkpoints": {
         "weights": "Measure the weights of every checkpoint.",

@@ -1,0 +1,113 @@
+"""What a code in an answer means: a rule of a log, an alarm of a watch, or a kind of finding of the audit."""
+
+from __future__ import annotations
+
+import inspect
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+
+from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.wording import rendered
+from toposcope.rules.registry import rules
+from toposcope.watch.alarms.registry import EXTENSIBLE, family
+
+_WATCH = "all statistical alarms of a run together raise one in at most 5% of healthy runs, by design"
+_FIXED = (
+    "a fixed check, without a rate of its own; with all of them, 0 of 145 healthy runs of other loops alarm"
+)
+_AUDIT = (
+    "1 of 1,211 healthy series of tiny models has a fault of any kind (95%: at most 0.5%), and 137 have a "
+    "remark"
+)
+_STATE = "0 of 300 sound states of three writers were accused"
+"""The rates are those of docs/watch.md, docs/checkpoint.md and docs/resume.md."""
+
+_EVERY = "audit, check, watch and every measurement"
+_BY_AND_RATE = {
+    "fault": (f"{_EVERY}, as a fault", _AUDIT),
+    "remark": (f"{_EVERY}, as a remark", _AUDIT),
+    "state": ("audit and check, of what training needs to continue", _STATE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A code: what it is, where it is said, how often it is wrong on healthy runs, and what to do."""
+
+    code: str
+    what: str
+    said_by: str
+    wrong: str
+    next: str
+
+    def __str__(self) -> str:
+        """Return the four sentences, a line each."""
+        return (
+            f"{self.code}: {self.what}\nSaid by: {self.said_by}\nHow often it is wrong: {self.wrong}\n"
+            f"What to do: {self.next}"
+        )
+
+
+def explain(code: str) -> Explanation:
+    """Return what a code means; hyphens and blanks are alike.
+
+    Raises
+    ------
+    InputError
+        When nothing has this code.
+
+    >>> explain("loss-spike").said_by
+    'check, forecast, report and watch'
+    """
+    by_code = {_plain(one.code): one for one in explanations()}
+    if _plain(code) not in by_code:
+        near = did_you_mean(_plain(code), list(by_code))
+        raise InputError("no such code", argument="code", value=code, remedy=f"leave it out for a list{near}")
+    return by_code[_plain(code)]
+
+
+def explanations() -> tuple[Explanation, ...]:
+    """Return every code with its meaning: of rules, of alarms, and of the audit's findings."""
+    found: dict[str, Explanation] = {}
+    for one in (*_of_rules(), *_of_alarms(), *_of_audit()):
+        found.setdefault(_plain(one.code), one)
+    return tuple(found.values())
+
+
+def _plain(code: str) -> str:
+    return code.strip().lower().replace(" ", "-").replace("_", "-")
+
+
+def _first(kind: type) -> str:
+    """Return the first paragraph of a class's docstring as one line."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+def _of_rules() -> Iterator[Explanation]:
+    for rule in rules():
+        by = "check, forecast, report and watch" if rule.looks_back() else "check, forecast and report"
+        for code in dict.fromkeys((rule.name, *rule.speaks_of())):
+            yield Explanation(code, _first(rule), by, rule.rate, _without_place(rule.next))
+
+
+def _of_alarms() -> Iterator[Explanation]:
+    shares = family()
+    for alarm in EXTENSIBLE.by_name().values():
+        known = alarm.share > 0 and alarm.test in shares.shares
+        wrong = f"{shares.rate_of(alarm.test):.2%} of healthy runs at most; {_WATCH}" if known else _FIXED
+        yield Explanation(alarm.test, _first(alarm), "watch", wrong, _without_place(alarm.next))
+
+
+def _of_audit() -> Iterator[Explanation]:
+    text = resources.files("toposcope.sources").joinpath("kinds.toml").read_text("utf-8")
+    for kind, rows in tomllib.loads(text).items():
+        for row in rows:
+            for code in row["kinds"]:
+                by, wrong = _BY_AND_RATE[kind]
+                yield Explanation(code, row["meaning"], by, wrong, row["next"])
+
+
+def _without_place(clause: str) -> str:
+    return rendered(clause.replace("{back}", " to the last good step"))
