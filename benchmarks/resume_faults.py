@@ -2,9 +2,9 @@
 
 Small GPT-2s (2 layers, width 16 or 32) are trained with the real writers: transformers' Trainer, Lightning,
 and PyTorch's distributed checkpoint with the keys of torchtitan. DeepSpeed, Megatron-LM and nanotron are
-written by their specification (`state_writers`), Orbax by itself. Twelve kinds of faults are planted ten times
-in the newest checkpoint of each. The clean cases are every checkpoint from the second on of 25 runs, each as
-the newest, so four of them share a run.
+written by their specification (`state_writers`), Orbax by itself. Twelve kinds of faults are planted ten
+times in the newest checkpoint of each. The clean cases are every checkpoint from the second on of 25 runs,
+each as the newest, so four of them share a run.
 
     python -m benchmarks.resume_faults FORMAT [RUNS [CASES]]
 

@@ -13,6 +13,7 @@ import pickle
 import shutil
 import sys
 import types
+import warnings
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -162,7 +163,7 @@ def _zero3(one: Training, rank: int) -> dict[str, Any]:
 
 def _step(one: Training, names: list[str]) -> torch.Tensor:
     counts = [float(one.state[name]["step"]) for name in names]
-    return torch.tensor(min(counts, default=0.0))
+    return torch.tensor(max(counts, default=0.0))
 
 
 def _arguments(one: Training) -> Namespace:
@@ -211,14 +212,18 @@ def torch_dist(place: Path, one: Training, *, named: bool = True) -> None:
     fields = (("fp32_param", "master_param"), ("exp_avg", "exp_avg"), ("exp_avg_sq", "exp_avg_sq"))
     for written, field in fields:
         if named:
-            tree |= {f"optimizer.state.{written}.{name}": one.flat([name], field).view(one.weights[name].shape)
-                     for name in one.state}  # fmt: skip
+            tree |= {
+                f"optimizer.state.{written}.{name}": one.flat([name], field).view(one.weights[name].shape)
+                for name in one.state
+            }
         else:
             names = [name for name in reversed(one.weights) if name in one.state]
             head = "optimizer.distributed.dp_group_idx_0.gbuf_idx_0.dtype_(torch.bfloat16, torch.float32)"
             last = written.replace("fp32_", "")
             tree[f"{head}.bucket_idx_0.{last}"] = one.flat(names, field)
-    dcp.save(tree, checkpoint_id=place, no_dist=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch, which says that there is one process
+        dcp.save(tree, checkpoint_id=place, no_dist=True)
     torch.save(_common(one), place / "common.pt")
 
 
@@ -269,7 +274,8 @@ def _nanotron_rank(
     place = {name: at for at, name in enumerate(names)}
     state = {
         place[name]: {"step": torch.tensor(float(one.state[name]["step"])),
-                      **{field: one.flat([name], field)[slice(*spans[name][rank])].clone() for field in MOMENTS}}
+                      **{field: one.flat([name], field)[slice(*spans[name][rank])].clone()
+                         for field in MOMENTS}}
         for name in names
     }  # fmt: skip
     groups = [{**one.settings(at), "params": [place[name] for name in one.names(at)]}

@@ -18,6 +18,8 @@ from toposcope.sources.optimizer.resumption import MISSING, Facet
 Tensors = Mapping[str, TensorEvidence]
 
 _DIGITS = re.compile(r"\d+")
+_PADDED = 0.01
+"""By which share of an expert the missing elements may differ from whole experts: ranks pad their parts."""
 _EXPERT = re.compile(r"expert", re.I)
 
 
@@ -33,6 +35,8 @@ class Covered:
     tensors: Tensors
     before: Tensors | None = None
     step: int | None = None
+    filled: bool = False
+    """Whether the weights filled a buffer exactly at the checkpoint before, and do not now."""
 
     @property
     def trained(self) -> dict[str, TensorEvidence]:
@@ -126,6 +130,12 @@ def _by_count(covered: Covered) -> Iterator[Facet]:
     """Hold the number of elements with moments against that of the weights; padding can only add to it."""
     held = sum(one.elements for one in covered.optimizers)
     weights = sum(math.prod(one.info.shape) for one in covered.trained.values())
+    if covered.filled:
+        why = (
+            f"the weights no longer fill the buffer of moments ({held:,} values), as at step {covered.step:,}"
+        )
+        yield Facet("moments", MISSING, why, "moments-missing")
+        return
     if held >= weights:
         return
     what = _experts(covered.trained, weights - held)
@@ -149,6 +159,7 @@ def _experts(trained: Mapping[str, TensorEvidence], lost: int) -> str:
     if not sizes or len(set(sizes.values())) != 1:
         return ""
     size = next(iter(sizes.values()))
-    if lost % size or lost // size > len(sizes):
+    count = round(lost / size)
+    if not 0 < count <= len(sizes) or abs(lost - count * size) > _PADDED * size:
         return ""
-    return f", as many as {lost // size} of {len(sizes)} experts hold"
+    return f", as many as {count} of {len(sizes)} experts hold"

@@ -24,6 +24,10 @@ changes them."""
 
 _FOLLOWED = 16
 """If no more tensors' second moments fell, each is compared with the others of its shape."""
+_COMPARED = 64
+"""Where the decay of second moments is not stated, so many are compared at most."""
+_NEARER = 0.5
+"""Without the decay as evidence, both are twice as near to each other's earlier values as to their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,9 @@ def _swapped(held: MomentsHeld, seen: set[str]) -> Faulty:
     before = held.before
     if before is None:
         return
-    fell = [one for one in held.evidence if one.fell > FELL and one.key not in seen]
-    if len(fell) > _FOLLOWED:  # then they are not swapped but all of another step or run
+    stated = bool(held.now.betas())
+    fell = [one for one in held.evidence if one.key not in seen and (one.fell > FELL or not stated)]
+    if len(fell) > (_FOLLOWED if stated else _COMPARED):  # then they are all of another step or run
         return
     swapped: set[str] = set()
     for one in fell:
@@ -134,10 +139,13 @@ def _exchanged(held: MomentsHeld, key: str, other: str) -> bool:
     """Return whether second moments are nearer to each other's earlier ones than to their own, both ways."""
     assert held.before is not None
     now, past = held.now.parameters, held.before.parameters
-    if not follows(now[key], past[other], held.now.betas().get(key), held.updates):
+    decay = held.now.betas().get(key)
+    if decay is not None and not follows(now[key], past[other], decay, held.updates):
         return False
+    nearer = 1.0 if decay is not None else _NEARER
     return all(
-        log_distance(now[a], past[b]) < log_distance(now[a], past[a]) for a, b in ((key, other), (other, key))
+        log_distance(now[a], past[b]) < nearer * log_distance(now[a], past[a])
+        for a, b in ((key, other), (other, key))
     )
 
 

@@ -173,7 +173,11 @@ class _Judge:
         if not any(one.fault for one in facets) and not here.facts.changes:
             tensors = past.tensors if past is not None and not past.error else None
             step = None if past is None else past.checkpoint.step
-            lost = list(coverage_facets(Covered(state.optimizers, names, here.tensors, tensors, step)))
+            earlier = self.readable(at - 1)
+            exact = earlier is not None and any(one.by_order for one in earlier.optimizers)
+            filled = exact and any(one.buffers for one in state.optimizers)
+            covered = Covered(state.optimizers, names, here.tensors, tensors, step, filled)
+            lost = list(coverage_facets(covered))
             if any(one.fault for one in lost):
                 facets = [one for one in facets if (one.name, one.status) != ("moments", THERE)]
             facets += lost
