@@ -28,8 +28,15 @@ from benchmarks import state_writers  # noqa: E402 - it needs torch
 from benchmarks.state_writers import Training  # noqa: E402
 
 STEPS = (10, 20, 30)
-PLACES = {"deepspeed": "global_step{}", "megatron": "iter_{:07d}", "torch_dist": "iter_{:07d}",
-          "nanotron": "{}", "orbax": "{}", "zero3": "checkpoint-{}", "dp_reshardable": "iter_{:07d}"}  # fmt: skip
+PLACES = {
+    "deepspeed": "global_step{}",
+    "megatron": "iter_{:07d}",
+    "torch_dist": "iter_{:07d}",
+    "dp_reshardable": "iter_{:07d}",
+    "nanotron": "{}",
+    "orbax": "{}",
+    "zero3": "checkpoint-{}",
+}
 WRITERS = {"deepspeed": "DeepSpeed", "megatron": "Megatron-LM", "torch_dist": "Megatron-LM",
            "nanotron": "nanotron"}  # fmt: skip
 
@@ -311,6 +318,13 @@ def test_a_schedule_and_count_that_left_out_updates_agree(tmp_path, trained):
     assert (
         _answer("deepspeed", tmp_path / "run", [four_behind(one) for one in trained]).verdict == "resumable"
     )
+
+
+def test_the_parts_of_a_tree_in_items_of_their_own_are_told_apart(tmp_path):
+    place = _orbax_run(tmp_path, {"a": _entry("w")})
+    (place / "default").rename(place / "opt_state")
+    (one,) = orbax.arrays_of(LocalFolder(place))
+    assert (one.keys, one.path) == (("opt_state", "w"), "w")
 
 
 def _orbax_run(folder: Path, tree: dict[str, Any], **checkpoint: Any) -> Path:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +19,8 @@ from safetensors.numpy import load_file
 from tests.patience import PATIENCE
 from toposcope.core.errors import InputError, SourceError
 from toposcope.recipes import load_training_recipe
-from toposcope.sources import layout
+from toposcope.sources import layout, open_series
+from toposcope.sources.audit import audited
 from toposcope.sources.layout import RunFolder, read_run
 from toposcope.store.schema import METRICS
 from toposcope.training import TrainingStep, files, train
@@ -408,3 +411,41 @@ def test_a_missing_cuda_device_is_named(small_recipe: str, tmp_path: Path) -> No
         pytest.skip("there is a CUDA device")
     with pytest.raises(InputError, match=r"device 'cuda': not available on this machine; use device cpu"):
         train(small_recipe, tmp_path, device="cuda")
+
+
+def test_the_state_of_a_run_is_read_as_the_state_to_resume_from(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished / "two-seed7", tmp_path / "run"))
+    (answer,) = audited(open_series(str(run), logs=False)).resume
+    assert (answer.writer, answer.verdict) == ("toposcope", "resumable")
+    assert answer.line.startswith("can be resumed from step 12: weights, moments, step, schedule")
+    folder = RunFolder(run)
+    state = dict(load_file(folder.state_file))
+    with safe_open(folder.state_file, framework="np") as file:
+        names = json.loads(file.metadata()["parameters"])
+    start = load_file(folder.checkpoint(12))[names[0]].size
+    state["second_moment"][start + 1] = np.nan
+    files.write_state(folder, 12, state, names)
+    (answer,) = audited(open_series(str(run), logs=False)).resume
+    assert answer.faults[0].why == f"second moments of {names[1]} are NaN or infinite"
+
+
+def test_a_damaged_state_of_a_run_is_a_fault(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished / "two-seed7", tmp_path / "run"))
+    place = RunFolder(run).state_file
+    whole = bytearray(place.read_bytes())
+    whole[-3] ^= 1
+    place.write_bytes(whole)
+    (answer,) = audited(open_series(str(run), logs=False)).resume
+    assert answer.faults[0].fault == "unreadable-state"
+    assert "its content changed after it was written" in answer.line
+
+
+def test_the_state_of_an_earlier_step_is_said(finished: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(finished / "two-seed7", tmp_path / "run"))
+    folder = RunFolder(run)
+    files.write_state(folder, 8, dict(load_file(folder.state_file)))
+    (answer,) = audited(open_series(str(run), logs=False)).resume
+    assert (
+        answer.line
+        == "cannot tell whether step 12 can be resumed: the state to resume from is that of step 8"
+    )

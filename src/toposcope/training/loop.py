@@ -22,7 +22,7 @@ from toposcope.sources.layout import RunFolder, remove_leftovers
 from toposcope.training import files
 from toposcope.training.engine import Engine
 from toposcope.training.schedule import learning_rate
-from toposcope.training.shapes import GPTShape, first_values, split
+from toposcope.training.shapes import GPTShape, first_values, parameter_shapes, split
 from toposcope.training.tokens import TokenData, fixed_batches, training_batch
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class _Loop:
             gradients = split(self.shape, self.engine.gradient_values())
             gradients = {name: view.copy() for name, view in gradients.items()}
             files.write_tensors(self.folder.gradients(step), gradients, metadata)
-        files.write_state(self.folder, step, state, list(weights))
+        files.write_state(self.folder, step, state, [name for name, _ in parameter_shapes(self.shape)])
         return heldout_loss
 
     def _record(self, event: TrainingStep, seconds: float) -> None:

@@ -28,6 +28,7 @@ from toposcope.files.formats.reader import (
 )
 
 METADATA, CHECKPOINT, OCDBT = "_METADATA", "_CHECKPOINT_METADATA", "manifest.ocdbt"
+VERSION, COMMITTED = "orbax.checkpoint", "commit_success.txt"
 STATE = ("opt_state", "optimizer", "opt", "optimizer_state")
 """How the part of a tree with the optimiser's state is named by flax, MaxText and others."""
 PARAMS = "params"
@@ -69,14 +70,14 @@ def is_installed() -> bool:
     return importlib.util.find_spec("tensorstore") is not None
 
 
-def has_orbax(files: frozenset[str]) -> bool:
-    """Return whether a listing is that of a checkpoint of Orbax."""
-    return bool({CHECKPOINT, METADATA} & files)
+def has_orbax(files: frozenset[str], folders: frozenset[str]) -> bool:
+    """Return whether a listing is that of a checkpoint of Orbax; MaxText's has its arrays in `items/`."""
+    return bool({CHECKPOINT, METADATA, VERSION} & files) or (COMMITTED in files and "items" in folders)
 
 
 def is_orbax(files: frozenset[str], folders: frozenset[str]) -> bool:
     """Return whether a listing is that of a checkpoint of Orbax which can be read here."""
-    return has_orbax(files) and is_installed()
+    return has_orbax(files, folders) and is_installed()
 
 
 def arrays_of(folder: Folder) -> tuple[StoredArray, ...]:
@@ -116,6 +117,9 @@ def _listed(item: Folder) -> Iterator[StoredArray]:
             continue
         keys = _keys(item.label, entry.get("key_metadata"))
         name = ".".join(keys)
+        part = item.label.rstrip("/").rsplit("/", 1)[-1]
+        if part in (*STATE, PARAMS) and keys[0] != part:  # an item for each part of the tree
+            keys = (part, *keys)
         stated = value.get("write_shape")  # arrays of numpy state none
         shape = None if stated is None else check_shape(item.label, name, stated)
         yield StoredArray(keys, name, shape, item.label, ocdbt, bool(content.get("use_zarr3")))

@@ -79,7 +79,7 @@ def _of_one_file(place: Path) -> TrainingState:
 
 def _of_folder(folder: LocalFolder) -> TrainingState:
     files, folders = folder.files(), folder.folders()
-    if has_orbax(frozenset(files)):
+    if has_orbax(frozenset(files), frozenset(folders)):
         return orbax_state(folder)
     if METADATA in files:
         return distributed_state(folder)

@@ -298,7 +298,7 @@ class _Judge:
             return
         if now.odd:
             of = f"{now.odd:,} of {len(now.parameters):,} moments"
-            yield Facet("moments", THERE, f"{of} are in a form that is not read, such as factors")
+            yield Facet("moments", THERE, f"{of} are in a form that is not read, such as 8 bits")
         unknown = [] if now.flat else names.unknown
         if unknown and not here.facts.changes and here.tensors and len(state.optimizers) == 1:
             first = now.parameters[unknown[0]]
