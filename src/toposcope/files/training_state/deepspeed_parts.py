@@ -90,7 +90,9 @@ class _Part:
         tree = archive.tree
         outer = tree.get("optimizer_state_dict") if isinstance(tree, Mapping) else None
         if not isinstance(outer, Mapping):
-            raise SourceError(f"{archive.label}: is not a valid PyTorch file of DeepSpeed; fetch it again")
+            raise SourceError(
+                f"{archive.label}: holds no optimiser of DeepSpeed in a form that is read; fetch it again"
+            )
         inner = outer.get("base_optimizer_state", outer.get("optimizer_state_dict"))
         self.by_name = "base_optimizer_state" in outer
         base: Mapping[Any, Any] = inner if isinstance(inner, Mapping) else {}

@@ -116,12 +116,16 @@ def _buffers(
         count = fields.get("numel_unpadded")
         moments = [_whole(archive, fields.get(name), count) for name in ("exp_avg", "exp_avg_sq", "param")]
         if moments[0] is None and moments[1] is None:
-            raise SourceError(f"{archive.label}: is not a valid PyTorch file of {WRITER}; fetch it again")
+            raise SourceError(
+                f"{archive.label}: holds no optimiser of {WRITER} in a form that is read; fetch it again"
+            )
         key = f"buffer {place}" + (f" of {rank}" if rank else "")
         state = ParameterState(key, moments[0], moments[1], updates, moments[2])
         buffers[key] = FlatBuffer(state, reverse=True, aligned=_ALIGNED)
     if not buffers:
-        raise SourceError(f"{archive.label}: is not a valid PyTorch file of {WRITER}; fetch it again")
+        raise SourceError(
+            f"{archive.label}: holds no optimiser of {WRITER} in a form that is read; fetch it again"
+        )
     settings = group_of(tuple(buffers), groups[0] if groups else {})
     states = {key: one.state for key, one in buffers.items()}
     return OptimizerState(

@@ -96,7 +96,9 @@ def _stage(folder: Folder, files: Sequence[re.Match[str]], config: Any, whole: b
     archives = [TorchArchive(folder.open(found.group(0))) for found in files]
     for archive in archives:
         if not is_optimizer(archive.tree):
-            raise SourceError(f"{archive.label}: is not a valid PyTorch file of {WRITER}; fetch it again")
+            raise SourceError(
+                f"{archive.label}: holds no optimiser of {WRITER} in a form that is read; fetch it again"
+            )
     states = [optimizer_of(archive, archive.tree) for archive in archives]
     configs = config.get("configs") if isinstance(config, dict) else None
     configs = configs if isinstance(configs, dict) else {}
