@@ -59,7 +59,8 @@ def of_weights(
     refuse_unused(GRADIENTS if gradients else WEIGHTS, features, request)
     probes = weight_probes(features, options) if features else []
     if not gradients:
-        return Measurement(find(), probes, options.recipe())
+        series = find()
+        return Measurement(series, [*probes, *_beside_weights(series, features)], options.recipe())
     from toposcope.models import load_texts
     from toposcope.subjects.gradients.probe import (
         GradientBatch,
@@ -77,6 +78,17 @@ def of_weights(
         )
     batch = GradientBatch(texts=None if request.texts is None else load_texts(request.texts))
     return Measurement(gradient_series(series, batch), gradient_probes(probes), options.recipe())
+
+
+def _beside_weights(series: Series, features: Sequence[str]) -> list[Probe]:
+    """Return the cheap probes of the optimiser's state, if a checkpoint keeps one."""
+    from toposcope.subjects.optimizer.kept import has_moments
+    from toposcope.subjects.registry import beside_weights
+
+    beside = beside_weights(features)
+    # trainers keep the newest state and delete older ones, so the last checkpoint of a run tells
+    last = [series.of_run(run)[-1] for run in series.names if series.of_run(run)] if beside else []
+    return beside if any(has_moments(series.place(one)) for one in last) else []
 
 
 def of_subject(subject: Subject, find: Callable[[], Series], request: object | None) -> Measurement:

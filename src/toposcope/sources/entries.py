@@ -43,6 +43,8 @@ class Entry:
     """The module itself, if the checkpoint is a module in memory."""
     parts: tuple[str, ...] = ()
     """Where its further files are, if one checkpoint has several beside each other."""
+    place: str = ""
+    """Where its files are now, if that is not the checkpoint's address: `watch` keeps links to them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,6 +210,10 @@ class Series:
         """Return the module that holds a checkpoint in memory; None for files and arrays."""
         return self._entries[checkpoint].module if checkpoint in self._entries else None
 
+    def place(self, checkpoint: Checkpoint) -> str:
+        """Return where a checkpoint's files are now: its address, unless they are kept elsewhere."""
+        return self._entries[checkpoint].place or checkpoint.uri
+
     def origin(self, checkpoint: Checkpoint) -> tuple[Series, Checkpoint]:
         """Return the series that reads a checkpoint, and its name there: here, this one and itself."""
         return self, checkpoint

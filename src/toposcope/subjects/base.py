@@ -96,6 +96,13 @@ class Probe(abc.ABC):
         """Return the memory that measuring needs beyond the matrices; it is printed before a sweep starts."""
         return 0
 
+    def hint(self, places: Sequence[str]) -> str:
+        """Return what the probe cannot measure of the checkpoints at `places`, in a sentence; "" for nothing.
+
+        It is printed before a sweep starts.
+        """
+        return ""
+
     def warm_up(self) -> None:  # noqa: B027 - a probe without compiled kernels has nothing to load
         """Load what is loaded once per process, so that no measurement's time includes it."""
 

@@ -32,6 +32,8 @@ class Chosen:
 def chosen(features: Sequence[str], options: WeightOptions | None = None) -> Chosen:
     """Return what features choose: probes of weights, or a subject that is measured from a request alone.
 
+    >>> [probe.name for probe in chosen(["cheap"]).probes][-1]
+    'moments'
     >>> chosen(["baselines"]).recipe == WeightOptions().recipe()
     True
 
@@ -45,7 +47,21 @@ def chosen(features: Sequence[str], options: WeightOptions | None = None) -> Cho
         probes = subject.probes(options)
         return Chosen(probes, subject.recipe(options))
     options = options or WeightOptions()
-    return Chosen(weight_probes(features, options), options.recipe(), options.split)
+    probes = weight_probes(features, options)
+    return Chosen([*probes, *beside_weights(features)], options.recipe(), options.split)
+
+
+def beside_weights(features: Sequence[str]) -> list[Probe]:
+    """Return the cheap probes of what a checkpoint may keep beside its weights, for `cheap` and `all`.
+
+    They have no rows where it keeps nothing. Their numbers do not depend on the settings of weights.
+
+    >>> [probe.name for probe in beside_weights(["cheap"])], beside_weights(["rips"])
+    (['moments'], [])
+    """
+    from toposcope.subjects.optimizer.probes.moments import Moments
+
+    return [Moments()] if {"cheap", "all"} & {*features} else []
 
 
 def weight_probes(features: Sequence[str], options: WeightOptions) -> list[Probe]:

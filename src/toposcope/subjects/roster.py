@@ -10,7 +10,7 @@ from toposcope.core.errors import InputError
 from toposcope.core.plugins import brought, leave_out
 from toposcope.subjects.subject import Subject
 
-FOLDERS = ("weights", "gradients", "representations", "landscape")
+FOLDERS = ("weights", "gradients", "representations", "landscape", "optimizer")
 """A subject of the package is a folder beside this file with a `subject.py` that has SUBJECT, named here."""
 COMMANDS_OF = {
     "weights": "weights",

@@ -240,7 +240,11 @@ class Snapshot:
         """Open the checkpoint's language model; to be entered with `with`."""
         from toposcope.models.loading import ModelLoader
 
-        return (loader or ModelLoader()).model(*self._reader.series.origin(self.checkpoint))
+        return (loader or ModelLoader()).model(*self.origin())
+
+    def origin(self) -> tuple[Series, Checkpoint]:
+        """Return the series whose files hold this checkpoint, and its name there."""
+        return self._reader.series.origin(self.checkpoint)
 
     @property
     def config(self) -> Mapping[str, Any]:

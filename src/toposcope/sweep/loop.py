@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -148,7 +148,7 @@ def sweep(
     expectation = expect(series, runs, probes, shard=execution.shard, jobs=execution.jobs)
     if not execution.quiet:
         print(expectation.sentence(), file=sys.stderr, flush=True)
-        for said in _hints(series):
+        for said in (*_hints(series), *_hints_of_probes(series, runs, probes)):
             print(f"note: {said}", file=sys.stderr, flush=True)
     if agree is not None:
         agree(expectation)
@@ -200,6 +200,17 @@ def _hints(series: Sweepable) -> list[str]:
     if not isinstance(series, Series):
         return []
     return [said for of in (hint, logs_said, logs_to_choose) if (said := of(series))]
+
+
+def _hints_of_probes(
+    series: Sweepable, runs: Mapping[str, Sequence[Checkpoint]], probes: Sequence[Probe]
+) -> list[str]:
+    from toposcope.sources import Series
+
+    if not isinstance(series, Series):
+        return []
+    places = [series.place(one) for checkpoints in runs.values() for one in checkpoints]
+    return [said for probe in probes if (said := probe.hint(places))]
 
 
 def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[AuditFinding]:

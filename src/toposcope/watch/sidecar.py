@@ -197,7 +197,7 @@ class Sidecar:
         """Measure one kept checkpoint."""
         own = sighting.checkpoint
         source = self._follower.sources[own.run]
-        entry = Entry(own, opened(held.path))
+        entry = Entry(own, opened(held.path), place=str(held.path))
         self._series.add(own, source, entry)
         try:
             content = self._series.whole_hash(own)
@@ -270,7 +270,7 @@ class Sidecar:
             return None, []
         before = last.checkpoint
         if last.held is not None and last.held.path.exists():
-            self._series.add(before, source, Entry(before, opened(last.held.path)))
+            self._series.add(before, source, Entry(before, opened(last.held.path), place=str(last.held.path)))
             if last.held.is_whole() or self._holds(before, last.content):
                 return before, []
         self._series.drop(before)

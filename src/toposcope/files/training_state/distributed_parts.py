@@ -33,7 +33,11 @@ from toposcope.files.training_state.torch_parts import (
 )
 
 _OPTIMIZERS = ("optimizer.", "optim.", "optimizers.")
-_SETTINGS = ("lr", "initial_lr", "betas", "eps", "weight_decay", "params")
+_SETTINGS = (
+    "lr", "initial_lr", "betas", "eps", "weight_decay", "params", "amsgrad", "momentum", "dampening",
+    "nesterov", "maximize", "ns_steps", "ns_coefficients", "adjust_lr_fn", "beta2_decay", "d",
+    "decoupled_weight_decay",
+)  # fmt: skip
 _COUNTER = re.compile(r"yielded|_idx|index|count|consumed|position|offset|epoch|batch(es)?$|samples", re.I)
 _MOST_COUNTS, _DEEPEST = 256, 8
 _STEPS = ("train_state.step", "step", "global_step", "iteration")
@@ -135,7 +139,8 @@ def _parameter(reader: DistributedReader, key: str, fields: Mapping[str, str]) -
     known = {*FIRST, *SECOND, *MASTER, UPDATES}
     others = tuple(name for name in fields if name not in known)
     updates = _number(reader, fields.get(UPDATES))
-    return ParameterState(key, tensor(FIRST), tensor(SECOND), updates, tensor(MASTER), others)
+    further = {name: one for name in others if (one := _tensor(reader, fields[name])) is not None}
+    return ParameterState(key, tensor(FIRST), tensor(SECOND), updates, tensor(MASTER), others, further)
 
 
 def _tensor(reader: DistributedReader, name: str) -> StateTensor | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 Rows = tuple[int, int]
+Setting = float | str | tuple[float, ...]
 
 BLOCK_BYTES = 1 << 22
 """How many bytes of a moment are in memory at once."""
@@ -36,7 +37,8 @@ class StateTensor:
 class ParameterState:
     """What an optimiser keeps of one parameter: its moments, its number of updates, and its master copy.
 
-    `key` is the parameter's name, or its place in the order of the groups. `others` names further fields.
+    `key` is the parameter's name, or its place in the order of the groups. `others` names further fields, and
+    `further` has those among them that are tensors of floating-point numbers, such as Adafactor's factors.
     """
 
     key: str
@@ -45,6 +47,7 @@ class ParameterState:
     updates: float | None = None
     master: StateTensor | None = None
     others: tuple[str, ...] = ()
+    further: Mapping[str, StateTensor] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -55,7 +58,11 @@ class ParameterState:
 
 @dataclass(frozen=True, slots=True)
 class ParameterGroup:
-    """The settings of a group of parameters, and its parameters' keys."""
+    """The settings of a group of parameters, and its parameters' keys.
+
+    `settings` has every setting that is a number, a text, or a few numbers, by PyTorch's name; a number of
+    bool is 0 or 1.
+    """
 
     parameters: tuple[str, ...]
     rate: float | None = None
@@ -63,6 +70,7 @@ class ParameterGroup:
     betas: tuple[float, float] | None = None
     epsilon: float | None = None
     decay: float | None = None
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from toposcope.files.training_state.nouns import (
     ParameterState,
     Rows,
     ScheduleState,
+    Setting,
     StateTensor,
 )
 
@@ -29,6 +30,8 @@ MASTER = ("master_param", "master_params", "master_weight", "fp32_param", "maste
 of those of Apex and Transformer Engine."""
 UPDATES = "step"
 
+_FEW = 8
+"""The most numbers of one setting: Muon's iteration has three coefficients."""
 _MOST = 200_000
 """The most parameters and groups of an optimiser: no model comes near it, a hostile file would."""
 
@@ -111,7 +114,10 @@ def parameter_of(key: str, archive: TorchArchive, fields: Mapping[Any, Any]) -> 
     others = tuple(name for name in fields if isinstance(name, str) and name not in known)
     second = tensor(SECOND) or from_factors(tensor(ROWS), tensor(COLUMNS))
     updates = number(archive, fields.get(UPDATES))
-    return ParameterState(key, tensor(FIRST), second, updates, tensor(MASTER), others)
+    moments = {*FIRST, *SECOND, *MASTER, UPDATES}
+    further = {name: one for name in fields if isinstance(name, str) and name not in moments
+               and (one := tensor_of(archive, fields[name])) is not None}  # fmt: skip
+    return ParameterState(key, tensor(FIRST), second, updates, tensor(MASTER), others, further)
 
 
 def tensor_of(archive: TorchArchive, value: Any) -> StateTensor | None:
@@ -147,9 +153,27 @@ def group_of(keys: tuple[str, ...], fields: Mapping[Any, Any]) -> ParameterGroup
 
     betas = [one for one in _items(fields.get("betas")) if isinstance(one, int | float)]
     pair = (float(betas[0]), float(betas[1])) if len(betas) == 2 else None
+    settings = {name: plain for name, value in fields.items()
+                if isinstance(name, str) and (plain := _plain(value)) is not None}  # fmt: skip
     return ParameterGroup(
-        keys, setting("lr"), setting("initial_lr"), pair, setting("eps"), setting("weight_decay")
+        keys, setting("lr"), setting("initial_lr"), pair, setting("eps"), setting("weight_decay"), settings
     )
+
+
+def _plain(value: Any) -> Setting | None:
+    """Return a setting that is a number, a text or a few numbers (NaN for None among them); None for others.
+
+    >>> _plain(True), _plain((None, 0.001)), _plain([1] * 100), _plain({})
+    (1.0, (nan, 0.001), None, None)
+    """
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, str):
+        return value
+    few = isinstance(value, list | tuple) and len(value) <= _FEW
+    if not few or not all(one is None or isinstance(one, int | float) for one in value):
+        return None
+    return tuple(math.nan if one is None else float(one) for one in value)
 
 
 def schedule_of(tree: Any) -> ScheduleState | None:

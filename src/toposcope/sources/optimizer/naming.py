@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from toposcope.files.training_state.nouns import OptimizerState
 
 Shape = tuple[int, ...]
+ORDERED = ("Lightning", "nanoGPT", "PyTorch", "PyTorch's distributed checkpoint")
+"""Writers whose files of weights keep the order of the model; safetensors sorts names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from toposcope.sources.optimizer.moment_faults import (
     usual_updates,
 )
 from toposcope.sources.optimizer.moments import moments_of, same_first
-from toposcope.sources.optimizer.naming import ParameterNames, names_of
+from toposcope.sources.optimizer.naming import ORDERED, ParameterNames, names_of
 from toposcope.sources.optimizer.resumption import (
     DISAGREES,
     MISSING,
@@ -44,8 +44,6 @@ _EARLIER = 16
 """With how many earlier checkpoints the first moments are compared, to find of which one they are."""
 _DAMAGED = ("is not a valid", "is empty", "truncated", "is missing; fetch it again")
 """What errors say of a file or part that is damaged or lost; of others the form may only not be read."""
-_ORDERED = ("Lightning", "nanoGPT", "PyTorch", "PyTorch's distributed checkpoint")
-"""Writers whose files of weights keep the order of the model; safetensors sorts names."""
 
 
 def resumption(
@@ -255,7 +253,7 @@ class _Judge:
         here = self.steps[at]
         changed = set(here.facts.changes)
         shapes = {name: one.info.shape for name, one in here.tensors.items() if name not in changed}
-        names = names_of(now, shapes, ordered=writer in _ORDERED)
+        names = names_of(now, shapes, ordered=writer in ORDERED)
         if now.named or not names.ambiguous or at == 0 or self.steps[at - 1].error:
             return names
         try:

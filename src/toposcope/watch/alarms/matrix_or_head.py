@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.wording import command
 from toposcope.statistics.alarms.panel import Judged, Panel
+from toposcope.subjects.optimizer.features import EFFECTIVE_RATE, UPDATE_RMS
 from toposcope.subjects.weights import features as of
 from toposcope.watch.alarms.base import Alarm, Alert, Culprit, CulpritKind, SeenCheckpoint, Watched
 from toposcope.watch.alarms.not_finite import OWN
@@ -24,6 +25,7 @@ NAMED = 2.0
 _PANEL = (
     of.UPDATE_RELATIVE.name, *(f"{of.UPDATE_RELATIVE.name}_{part}" for part in "qkvo"),
     of.UPDATE_ROW_MAX.name, of.UPDATE_ENTROPY.name, of.QK_NORM.name, of.OV_NORM.name,
+    UPDATE_RMS.name, EFFECTIVE_RATE.name,
 )  # fmt: skip
 _ENTROPIES = (of.UPDATE_ENTROPY.name,)
 
@@ -33,6 +35,9 @@ Key = tuple[str, int, str]
 
 class MatrixOrHead(Alarm):
     """Updates, largest rows, spectral entropies, QK and OV products: each less the move of its kind.
+
+    Where the optimiser's moments are kept, also the update that they make and its rate: these jump before the
+    weights do.
 
     A matrix of which rows are used for the first time begins a new history.
     """

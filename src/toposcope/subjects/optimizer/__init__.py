@@ -1,0 +1,1 @@
+"""The state of the optimiser: its moments as a subject."""

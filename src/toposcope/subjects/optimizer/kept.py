@@ -1,0 +1,266 @@
+"""The moments of a checkpoint as matrices: under the weights' names, one tensor in memory at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from toposcope.core.errors import SourceError
+from toposcope.core.types import Checkpoint, Role, Scope
+from toposcope.files.formats.reader import Facts, Reader, TensorInfo
+from toposcope.files.training_state.nouns import OptimizerState, ParameterGroup, ParameterState, TrainingState
+from toposcope.files.training_state.places import training_state
+from toposcope.sources.matrices import is_weight, stream_matrices
+from toposcope.sources.optimizer.naming import ORDERED, names_of
+from toposcope.sources.series import Series
+from toposcope.subjects.labels import Label
+from toposcope.subjects.optimizer.by_angle import pairs_by_angle
+from toposcope.subjects.optimizer.steps import FACTORS, LARGEST, MuonRule, StepRule, rule_of, second_of
+from toposcope.subjects.snapshot import Snapshot, unless_unreadable
+
+FIRST, SECOND, DIVISOR, BEFORE, CHANGE, UPDATE = "first", "second", "divisor", "before", "change", "update"
+"""The fields of a moment's matrix: m, v, what is divided by instead of v (AMSGrad), v of the previous
+checkpoint, the previous weights minus these, and the update where only a whole tensor determines it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptParameter:
+    """A parameter's moments with the settings of its group."""
+
+    state: ParameterState
+    group: ParameterGroup | None
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The parameter's shape, by its moments or by the two factors of its second moment."""
+        if self.state.shape is not None:
+            return self.state.shape
+        for rows, columns in FACTORS:
+            if {rows, columns} <= set(self.state.further):
+                row, column = self.state.further[rows].shape, self.state.further[columns].shape
+                return (*row[:-1], column[-1]) if rows == "row_var" else (*row, column[-1])
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """The moments of a checkpoint: by the names of weights, and those whose weights are not known by place."""
+
+    named: Mapping[str, KeptParameter]
+    unnamed: Mapping[str, KeptParameter]
+
+
+@dataclass(frozen=True, slots=True)
+class MomentMatrix:
+    """A matrix's moments; `fields` is an array of the matrix's shape with the fields FIRST, ... that exist.
+
+    `between` is the number of updates since the previous checkpoint, NaN if it is not known.
+    """
+
+    label: Label
+    fields: np.ndarray
+    rule: StepRule | None
+    beta: float = math.nan
+    between: float = math.nan
+    second_epsilon: float = 0.0
+    """The precision of the stored second moment."""
+
+    def has(self, field: str) -> bool:
+        """Return whether a field is known."""
+        return field in (self.fields.dtype.names or ())
+
+
+def kept_state(snapshot: Snapshot) -> KeptState | None:
+    """Return the moments that a checkpoint keeps; None if it keeps none that are read."""
+    return snapshot.remember(("optimizer",), lambda: _kept(snapshot))
+
+
+def has_moments(uri: str) -> bool:
+    """Return whether a local checkpoint keeps moments that are read; False if its state cannot be opened."""
+    try:
+        state = training_state(uri)
+    except SourceError:
+        return False
+    return state is not None and any(one.parameters for one in state.optimizers)
+
+
+def _kept(snapshot: Snapshot) -> KeptState | None:
+    series, at = snapshot.origin()
+    if series.computed:
+        return None
+    state = training_state(series.place(at))
+    if state is None or not any(one.parameters for one in state.optimizers):
+        return None
+    with series.reading(at) as reader:
+        shapes = {info.name: info.shape for info in reader.infos().values() if is_weight(info)}
+        named: dict[str, KeptParameter] = {}
+        unnamed: dict[str, KeptParameter] = {}
+        for optimizer in state.optimizers:
+            some, others = _by_name(snapshot, reader, optimizer, state, shapes)
+            named |= some
+            unnamed |= others
+    return KeptState(named, unnamed) if named or unnamed else None
+
+
+def _by_name(
+    snapshot: Snapshot, reader: Reader, optimizer: OptimizerState, state: TrainingState,
+    shapes: Mapping[str, tuple[int, ...]],
+) -> tuple[dict[str, KeptParameter], dict[str, KeptParameter]]:  # fmt: skip
+    """Return the parameters by the names of their weights, and by their places where no name is certain."""
+    groups = {key: group for group in optimizer.groups for key in group.parameters}
+    parameters = {key: KeptParameter(one, groups.get(key)) for key, one in optimizer.parameters.items()}
+    matrices = {key: one for key, one in parameters.items() if len(one.shape or ()) > 1}
+    # factors have no shape of their own, so the names are found with that of the parameter
+    shaped = {key: _shaped(one) for key, one in matrices.items()}
+    names = names_of(replace(optimizer, parameters=shaped), shapes, ordered=state.writer in ORDERED)
+    named = {found[0]: matrices[key] for key, found in names.candidates.items() if len(found) == 1}
+    open_keys = {key: found for key, found in names.candidates.items() if len(found) > 1}
+    if open_keys:
+        before = snapshot.previous
+        earlier = None if before is None else before.origin()
+        for key, name in pairs_by_angle(reader, earlier, parameters, open_keys).items():
+            named[name] = matrices[key]
+            del open_keys[key]
+    return named, {key: matrices[key] for key in open_keys}
+
+
+def _shaped(one: KeptParameter) -> ParameterState:
+    if one.state.shape is not None or one.shape is None:
+        return one.state
+    factor = next(iter(one.state.further.values()))
+    return replace(one.state, second=replace(factor, shape=one.shape))
+
+
+def moment_matrices(snapshot: Snapshot, kept: KeptState, *, history: bool = True) -> Iterator[MomentMatrix]:
+    """Yield the moments of every weight matrix, split as the weights are, one tensor in memory at a time.
+
+    With `history` they are held against the previous checkpoint, if it can be read.
+    """
+    series, at = snapshot.origin()
+    before = snapshot.previous if history else None
+    earlier = None if before is None else unless_unreadable(lambda: kept_state(before))
+    past = None if before is None else before.origin()
+    with series.reading(at) as reader:
+        tensors = MomentReader(reader, kept, earlier, past)
+        for matrix in stream_matrices(tensors, at, config=snapshot.config, only=tuple(kept.named)):
+            name = tensors.latest
+            yield tensors.matrix(name, Label.of(matrix), matrix.values)
+    for key, one in kept.unnamed.items():
+        if len(one.shape or ()) == 2:
+            label = Label(f"parameter {key}", Role.OTHER, scope=Scope.MATRIX)
+            yield MomentMatrix(label, _fields(one, None, None, None), rule_of(one.state, one.group, math.nan))
+
+
+class MomentReader:
+    """The moments as a checkpoint's tensors: each is an array with the fields FIRST, SECOND, ...
+
+    They are then split into matrices exactly as the weights are, because the names, shapes and types are
+    theirs, and a field of a slice is the slice of the field.
+    """
+
+    def __init__(
+        self, reader: Reader, kept: KeptState, earlier: KeptState | None, past: tuple[Series, Checkpoint] | None
+    ) -> None:
+        self.label = reader.label
+        self.latest = ""
+        """The tensor that was read last."""
+        self._reader, self._kept, self._earlier, self._past = reader, kept, earlier, past
+        self._array: np.ndarray | None = None
+        self._rules: dict[str, StepRule | None] = {}
+
+    def infos(self) -> Mapping[str, TensorInfo]:
+        """Return the tensors of the weights."""
+        return self._reader.infos()
+
+    def facts(self) -> Facts:
+        """Return the facts of the checkpoint."""
+        return self._reader.facts()
+
+    def read(self, name: str) -> np.ndarray:
+        """Return the fields of one tensor; the latest is kept."""
+        if name != self.latest or self._array is None:
+            self._array = None  # or two would be in memory
+            self._array, self.latest = self._read(name), name
+        return self._array
+
+    def rows(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Return the fields of some rows of one tensor."""
+        return self.read(name)[start:stop]
+
+    def matrix(self, name: str, label: Label, values: np.ndarray) -> MomentMatrix:
+        """Return the moments of one matrix that a tensor was split into."""
+        now = self._kept.named[name]
+        then = None if self._earlier is None else self._earlier.named.get(name)
+        between = math.nan
+        if then is not None and now.state.updates is not None and then.state.updates is not None:
+            between = now.state.updates - then.state.updates
+        beta = now.group.betas[1] if now.group is not None and now.group.betas is not None else math.nan
+        second = now.state.second
+        size = second.dtype.itemsize if second is not None else 4
+        # 16-bit second moments round away what a gradient adds
+        epsilon = math.inf if size < 4 else float(np.finfo(np.float32).eps)
+        return MomentMatrix(label, values, self._rules[name], beta, between, epsilon)
+
+    def _read(self, name: str) -> np.ndarray:
+        now = self._kept.named[name]
+        then = None if self._earlier is None else self._earlier.named.get(name)
+        weights = np.asarray(self._reader.read(name), np.float32)
+        rms = math.sqrt(float(np.mean(np.square(weights, dtype=np.float64)))) if weights.size else 0.0
+        self._rules[name] = rule_of(now.state, now.group, rms)
+        return _fields(now, then, self._change(name, weights), self._rules[name])
+
+    def _change(self, name: str, weights: np.ndarray) -> np.ndarray | None:
+        """Return the weights of the previous checkpoint minus these; None if they cannot be read."""
+        if self._past is None:
+            return None
+        series, at = self._past
+
+        def read() -> np.ndarray:
+            with series.reading(at) as reader:
+                return np.asarray(reader.read(name), np.float32)
+
+        before = unless_unreadable(read)
+        return before - weights if before is not None and before.shape == weights.shape else None
+
+
+def _fields(
+    now: KeptParameter, then: KeptParameter | None, change: np.ndarray | None, rule: StepRule | None
+) -> np.ndarray:
+    """Return the fields of a tensor as one array; float32 holds what writers store in 32 bits and fewer."""
+    shape = now.shape
+    assert shape is not None
+    state, columns = now.state, {}
+    if state.first is not None:
+        columns[FIRST] = state.first.values().reshape(shape)
+        if isinstance(rule, MuonRule) and (update := rule.matrix(columns[FIRST])) is not None:
+            columns[UPDATE] = update
+    if (second := _second(now)) is not None:
+        columns[SECOND] = second
+        if LARGEST in state.further:
+            columns[DIVISOR] = state.further[LARGEST].values().reshape(shape)
+        if then is not None and then.state.second is not None and then.state.second.shape == shape:
+            columns[BEFORE] = then.state.second.values().reshape(shape)
+    if change is not None and FIRST in columns and change.shape == shape:
+        columns[CHANGE] = change
+    made = np.empty(shape, [(field, np.float32) for field in columns])
+    with np.errstate(over="ignore"):
+        for field in list(columns):
+            made[field] = columns.pop(field)
+    return made
+
+
+def _second(one: KeptParameter) -> np.ndarray | None:
+    """Return the second moment; of PyTorch's Adafactor it is the product of its factors."""
+    shape = one.shape
+    if one.state.second is not None and one.state.second.shape == shape:
+        return one.state.second.values().reshape(shape)
+    rows, columns = FACTORS[0]
+    further = one.state.further
+    if {rows, columns} <= set(further):
+        row, column = (further[name].values().reshape(further[name].shape) for name in (rows, columns))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return second_of(row, column, float(np.finfo(np.float32).eps))
+    return None

@@ -1,0 +1,1 @@
+"""Probes of the moments: numbers of each matrix, and the persistence of its bipartite graph."""
