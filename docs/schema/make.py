@@ -34,7 +34,7 @@ TITLES = {
     "law": "analyze --law",
     "plan": "weights --plan",
     "rates": "analyze --calibrate",
-    "sweep": "weights, embeddings and landscape",
+    "sweep": "weights, embeddings, landscape and optimizer",
 }
 """Of which command a schema is, where that is not its name."""
 NAMES: Mapping[type, str] = {

@@ -154,7 +154,8 @@ def test_a_caption_of_means_says_over_which_runs(make_study):
 
 def test_every_figure_of_the_package_is_listed_and_has_a_file_of_its_own():
     folders = [toposcope.page.figures]
-    folders += [importlib.import_module(f"toposcope.subjects.{folder}.figures") for folder in FOLDERS]
+    folders += [importlib.import_module(f"toposcope.subjects.{folder}.figures") for folder in FOLDERS
+                if subjects()[folder].figures]  # fmt: skip
     declared = [
         made
         for folder in folders

@@ -77,7 +77,9 @@ def _as_transformers(folder: Path, step: int, model: Any, optimizer: Any) -> Non
 
     place = folder / f"checkpoint-{step}"
     place.mkdir()
-    save_file({name: one.contiguous() for name, one in model.state_dict().items()}, place / "model.safetensors")
+    save_file(
+        {name: one.contiguous() for name, one in model.state_dict().items()}, place / "model.safetensors"
+    )
     torch.save(optimizer.state_dict(), place / "optimizer.pt")
 
 
@@ -127,7 +129,9 @@ def test_adafactors_rate_makes_torchs_own_step(tmp_path: Path) -> None:
     for (name, past), (key, kept) in zip(before.items(), optimizer.parameters.items(), strict=True):
         rule = rule_of(kept, optimizer.group_of(key), math.sqrt(np.mean(past**2)))
         assert isinstance(rule, FactoredRule)
-        row, column = (kept.further[one].values().reshape(kept.further[one].shape) for one in ("row_var", "col_var"))
+        row, column = (
+            kept.further[one].values().reshape(kept.further[one].shape) for one in ("row_var", "col_var")
+        )
         second = second_of(row, column, rule.least)
         gradient = trained.gradients[name]  # type: ignore[attr-defined]
         scaled = gradient / np.sqrt(np.maximum(second, rule.least**2))
@@ -169,7 +173,9 @@ def test_the_persistence_is_that_of_the_weights_probe(tmp_path: Path) -> None:
     scaled = {name: m[name] / np.sqrt(kept[at]["exp_avg_sq"].numpy()) for at, name in enumerate(names)}
     for number, ((value, null, excess), graph) in enumerate(((OF_MOMENTUM, m), (OF_SCALED, scaled))):
         place = tmp_path / f"as_weights_{number}"
-        other = ts.measure({30: graph}, place, features="neural_persistence").features(feature="neural_persistence")
+        other = ts.measure({30: graph}, place, features="neural_persistence").features(
+            feature="neural_persistence"
+        )
         other = other[(other["filtration"] == "seed004") & (other["scope"] == "matrix")]
         rows = _rows(store, value.name).set_index("name")["value"]
         for name, expected in other.set_index("name")["value"].items():
@@ -177,7 +183,9 @@ def test_the_persistence_is_that_of_the_weights_probe(tmp_path: Path) -> None:
         nulls = _rows(store, null.name)
         assert len(nulls[nulls["name"] == "mid.weight"]) == 5
         mean = nulls[nulls["name"] == "model"]["value"].mean()
-        assert _rows(store, excess.name).set_index("name")["value"]["model"] == pytest.approx(rows["model"] - mean)
+        assert _rows(store, excess.name).set_index("name")["value"]["model"] == pytest.approx(
+            rows["model"] - mean
+        )
 
 
 def test_rows_that_get_no_gradient_are_stale_and_at_the_floor(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "weights": "Measure the weights of every checkpoint.",
         "embeddings": "Measure how every checkpoint represents a set of texts.",
         "landscape": "Measure the loss surface around every checkpoint.",
+        "optimizer": "Measure the optimiser's state: updates, rates, noise, moments.",
         "cloud": "Say whether a cloud of points has a ring, with an error rate.",
     },
     "Read the measurements": {

@@ -17,6 +17,7 @@ COMMANDS_OF = {
     "gradients": "weights",
     "representations": "embeddings",
     "landscape": "landscape",
+    "optimizer": "optimizer",
 }
 """The command that measures a subject; that of any other folder is made from its request."""
 GROUP = "toposcope.subjects"
@@ -44,7 +45,7 @@ def subjects() -> Mapping[str, Subject]:
 
 
 def measurable() -> dict[str, Subject]:
-    """Return the subjects that are measured from a request alone: none of the package's first four."""
+    """Return the subjects that are measured from a request alone: not the package's first four."""
     return {name: one for name, one in subjects().items() if one.measurable}
 
 

@@ -47,7 +47,7 @@ class KeptParameter:
 
 @dataclass(frozen=True, slots=True)
 class KeptState:
-    """The moments of a checkpoint: by the names of weights, and those whose weights are not known by place."""
+    """The moments of a checkpoint: by the names of weights, and by place where the weights are not known."""
 
     named: Mapping[str, KeptParameter]
     unnamed: Mapping[str, KeptParameter]
@@ -162,7 +162,11 @@ class MomentReader:
     """
 
     def __init__(
-        self, reader: Reader, kept: KeptState, earlier: KeptState | None, past: tuple[Series, Checkpoint] | None
+        self,
+        reader: Reader,
+        kept: KeptState,
+        earlier: KeptState | None,
+        past: tuple[Series, Checkpoint] | None,
     ) -> None:
         self.label = reader.label
         self.latest = ""

@@ -25,7 +25,9 @@ _COEFFICIENTS, _ITERATIONS, _LEAST_NORM = (3.4445, -4.775, 2.0315), 5, 1e-7
 class StepRule(Protocol):
     """How an optimiser makes its step; arrays are float64, and None says that the state does not tell."""
 
-    note: str
+    @property
+    def note(self) -> str:
+        """What the step leaves out, in words; "" for nothing."""
 
     def update(self, first: np.ndarray, second: np.ndarray | None) -> np.ndarray | None:
         """Return what is subtracted from the weights."""
@@ -91,7 +93,7 @@ class MomentumRule:
 
 @dataclass(frozen=True, slots=True)
 class MuonRule:
-    """Muon: lr times the first moment with its singular values near 1; `matrix` makes it of a whole tensor."""
+    """Muon: lr times the first moment with its singular values near 1, made of a whole tensor by `matrix`."""
 
     lr: float
     coefficients: tuple[float, float, float] = _COEFFICIENTS
@@ -198,7 +200,9 @@ def rule_of(state: ParameterState, group: ParameterGroup | None, weight_rms: flo
 def _adam(state: ParameterState, group: ParameterGroup) -> AdamRule | None:
     settings = group.settings
     # NAdam and RAdam keep the same moments, and make another step of them
-    other = "mu_product" in state.others or ("decoupled_weight_decay" in settings and "amsgrad" not in settings)
+    other = "mu_product" in state.others or (
+        "decoupled_weight_decay" in settings and "amsgrad" not in settings
+    )
     if other or group.betas is None or group.rate is None or state.first is None:
         return None
     epsilon = 1e-8 if group.epsilon is None else group.epsilon
@@ -210,9 +214,7 @@ def _adam(state: ParameterState, group: ParameterGroup) -> AdamRule | None:
     return AdamRule(group.rate, epsilon, first, second) if first > 0 and second > 0 else None
 
 
-def _momentum(
-    state: ParameterState, rate: float, settings: Mapping[str, Setting]
-) -> MomentumRule | None:
+def _momentum(state: ParameterState, rate: float, settings: Mapping[str, Setting]) -> MomentumRule | None:
     if state.first is None or "dampening" not in settings:
         return None
     ahead = bool(settings.get("nesterov", 0.0))

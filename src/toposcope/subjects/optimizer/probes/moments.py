@@ -106,7 +106,7 @@ def _means(at: Checkpoint, values: dict[Label, dict[str, float]]) -> Iterator:  
 
 
 @dataclass(slots=True)
-class _Sums:
+class MomentSums:
     """Sums over the blocks of one matrix."""
 
     squares: float = 0.0
@@ -121,7 +121,7 @@ class _Sums:
 
 def numbers_of(matrix: MomentMatrix) -> dict[str, float]:
     """Return the numbers of one matrix that its moments and their rule determine."""
-    sums, count = _Sums(), int(matrix.fields.size)
+    sums, count = MomentSums(), int(matrix.fields.size)
     has_update = False
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         for block in _blocks(matrix.fields):
@@ -134,8 +134,8 @@ def numbers_of(matrix: MomentMatrix) -> dict[str, float]:
     values |= _of_second(sums, matrix, count)
     if matrix.has(CHANGE):
         size = math.sqrt(sums.first) * math.sqrt(sums.change)
-        cosine = sums.along / size if size > 0 else math.nan
-        values[ANGLE.name] = math.degrees(math.acos(max(-1.0, min(1.0, cosine)))) if cosine == cosine else cosine
+        cosine = max(-1.0, min(1.0, sums.along / size)) if 0 < size < math.inf else math.nan
+        values[ANGLE.name] = math.degrees(math.acos(cosine))
     return values
 
 
@@ -149,7 +149,7 @@ def _wide(block: np.ndarray, name: str) -> np.ndarray:
     return np.asarray(block[name], np.float64)
 
 
-def _add_update(sums: _Sums, matrix: MomentMatrix, block: np.ndarray) -> bool:
+def _add_update(sums: MomentSums, matrix: MomentMatrix, block: np.ndarray) -> bool:
     """Add the squares of the update, and return whether it is known."""
     if matrix.has(UPDATE):
         update = _wide(block, UPDATE)
@@ -166,7 +166,7 @@ def _add_update(sums: _Sums, matrix: MomentMatrix, block: np.ndarray) -> bool:
     return True
 
 
-def _add_second(sums: _Sums, matrix: MomentMatrix, block: np.ndarray) -> None:
+def _add_second(sums: MomentSums, matrix: MomentMatrix, block: np.ndarray) -> None:
     if not matrix.has(SECOND):
         return
     second = _wide(block, SECOND)
@@ -185,7 +185,7 @@ def _add_second(sums: _Sums, matrix: MomentMatrix, block: np.ndarray) -> None:
         sums.stale += int(np.count_nonzero(decayed | (second == before)))
 
 
-def _of_second(sums: _Sums, matrix: MomentMatrix, count: int) -> dict[str, float]:
+def _of_second(sums: MomentSums, matrix: MomentMatrix, count: int) -> dict[str, float]:
     """Return the numbers of the second moment; a stored type of 16 bits does not tell what is stale."""
     values: dict[str, float] = {}
     rule = matrix.rule
@@ -205,7 +205,7 @@ def _of_second(sums: _Sums, matrix: MomentMatrix, count: int) -> dict[str, float
     return values
 
 
-def _add_angle(sums: _Sums, matrix: MomentMatrix, block: np.ndarray) -> None:
+def _add_angle(sums: MomentSums, matrix: MomentMatrix, block: np.ndarray) -> None:
     if matrix.has(CHANGE):
         first, change = _wide(block, FIRST), _wide(block, CHANGE)
         sums.along += float((first * change).sum())

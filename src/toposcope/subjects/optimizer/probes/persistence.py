@@ -111,7 +111,9 @@ def _graphs(matrix: MomentMatrix) -> list[tuple[tuple[Feature, ...], np.ndarray]
 
 def _tree(values: np.ndarray, label: Label, at: Checkpoint, stem: str, nulls: int) -> MomentTree:
     (edges,) = batched_spanning_tree_weights([values], names=[label.name])
-    generators = [rng(run=at.run, step=at.step, name=f"{stem}/{label.name}", draw=draw) for draw in range(nulls)]
+    generators = [
+        rng(run=at.run, step=at.step, name=f"{stem}/{label.name}", draw=draw) for draw in range(nulls)
+    ]
     shuffled = shuffled_spanning_tree_weights(values, rng=generators, name=label.name) if generators else []
     diagram = diagram_of_tree(edges)
     return MomentTree(diagram, _value(diagram), tuple(_value(diagram_of_tree(one)) for one in shuffled))
