@@ -239,6 +239,10 @@ def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
         "train": lambda: [printed([*train, "--out", at("runs")]), printed([*train, "--out", at("runs")])],
         "audit": lambda: [printed(["audit", at("runs")]), printed(["audit", _hurt(folder)]),
                           printed(["audit", moments])],
+        "average": lambda: [
+            printed(["average", at("runs/tiny-3k-seed1")]),
+            printed(["average", at("runs/tiny-3k-seed1"), "--unscored", "--out", at("mean")]),
+        ],
         "sweep": lambda: [printed(sweep), printed(sweep), printed(again)],
         "compare": lambda: [
             printed(["compare", f"{run}0.safetensors", f"{run}6.safetensors"]),

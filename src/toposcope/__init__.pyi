@@ -1,6 +1,7 @@
 from . import topology as topology
 from .api import analyze as analyze
 from .api import audit as audit
+from .api import average as average
 from .api import check as check
 from .api import cloud as cloud
 from .api import compare as compare

@@ -1,3 +1,5 @@
+from .averaging import Average as Average
+from .averaging import average as average
 from .checking import check as check
 from .checkpoints import audit as audit
 from .cloud_answer import RingAnswer as RingAnswer
@@ -20,6 +22,7 @@ from .tuned import AdapterComparison as AdapterComparison
 __all__ = [
     "AdapterComparison",
     "Audit",
+    "Average",
     "Comparison",
     "Forecasts",
     "Reply",
@@ -29,6 +32,7 @@ __all__ = [
     "TextRequest",
     "analyze",
     "audit",
+    "average",
     "check",
     "cloud",
     "compare",

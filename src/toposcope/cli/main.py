@@ -34,6 +34,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "forecast": "Forecast the final loss of unfinished runs.",
         "compare": "Say which of two recipes is better, or which weights differ.",
         "audit": "Look for damaged, swapped or identical checkpoints.",
+        "average": "Average the last checkpoints, if that lowers the held-out loss.",
         "watch": "Follow a run while it trains; say what breaks, and where.",
         "explain": "Say what a code in an answer means, and how often it is wrong.",
     },

@@ -64,7 +64,8 @@ def _persistence(stem: str, of: str, place: int) -> tuple[Feature, ...]:
     )  # fmt: skip
     null = Feature(
         f"{stem}_persistence_shuffled", f"neural persistence of {of}, shuffled", kind=Kind.NULL,
-        null_of=value, scopes=_EVERY, about=OPTIMIZER, description="the same after a random permutation of the entries",
+        null_of=value, scopes=_EVERY, about=OPTIMIZER,
+        description="the same after a random permutation of the entries",
     )  # fmt: skip
     excess = Feature(
         f"{stem}_persistence_excess", f"neural persistence of {of} − shuffled", primary=True, scopes=_EVERY,

@@ -1,0 +1,334 @@
+"""The average of the last checkpoints: which window lowers the held-out loss, and the weights of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from toposcope.api.checkpoints import opened
+from toposcope.core.errors import InputError
+from toposcope.core.types import Checkpoint
+from toposcope.core.wording import option
+
+if TYPE_CHECKING:
+    from toposcope.api.checkpoints import Where
+    from toposcope.api.text_request import TextRequest
+    from toposcope.models.batch import Batch
+    from toposcope.models.protocol import LanguageModel
+    from toposcope.sources import Series
+
+UNIFORM, EMA = "uniform", "ema"
+KINDS = (UNIFORM, EMA)
+PAYS, NONE_PAYS, UNMEASURED = "pays", "none pays", "not measured"
+LEVEL = 0.95
+MOST_SEQUENCES, LENGTH = 256, 128
+"""How many sequences are read, and how many tokens of each."""
+LEAST_SEQUENCES = 8
+"""Fewer sequences give no interval: half of them choose the window, the others judge it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLoss:
+    """The loss of the average of the last `window` checkpoints, less that of the newest one.
+
+    `chosen_on` is the mean difference over the sequences that choose the window, `difference` with its
+    interval that over the others.
+    """
+
+    window: int
+    loss: float
+    chosen_on: float
+    difference: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class Average:
+    """An average of checkpoints: printed, it begins with whether it pays.
+
+    `steps` are those of the candidates, the newest first; `window` is how many of them are averaged.
+    `written` is the folder of the average, None if nothing was written.
+    """
+
+    run: str
+    kind: str
+    decay: float
+    steps: tuple[int, ...]
+    windows: tuple[WindowLoss, ...]
+    sequences: int
+    window: int
+    written: Path | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Return "pays", "none pays" or "not measured"."""
+        if not self.windows:
+            return UNMEASURED
+        return PAYS if self.window > 1 and self.windows[self.window - 1].upper < 0 else NONE_PAYS
+
+    @property
+    def ok(self) -> bool:
+        """Whether the average is not known to be of no use."""
+        return self.verdict != NONE_PAYS
+
+    @property
+    def line(self) -> str:
+        """The answer in one line."""
+        what = f"the average of the last {self.window} checkpoints"
+        if self.verdict == UNMEASURED:
+            return f"{self.run}: {what} was not measured: no model and texts are at hand"
+        best = self.windows[self.window - 1]
+        judging = self.sequences - self.sequences // 2
+        interval = f"{LEVEL:.0%} {best.lower:+.4f} to {best.upper:+.4f}, {judging:,} sequences"
+        if self.verdict == PAYS:
+            return (
+                f"{self.run}: {what} pays: the held-out loss changes by {best.difference:+.4f} ({interval})"
+            )
+        if self.window == 1:
+            return f"{self.run}: no window pays: the newest checkpoint has the lowest held-out loss"
+        none = f"{self.run}: no window pays: the best, {what}, changes the held-out loss by"
+        return f"{none} {best.difference:+.4f} ({interval})"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The answer, and where the average is."""
+        if self.written is not None:
+            return (
+                self.line,
+                f"{self.written} holds it; steps {', '.join(map(str, self.steps[: self.window]))}",
+            )
+        return (self.line,) if self.ok else (self.line, "nothing was written")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the answer as plain data."""
+        return {
+            "answer": self.line, "verdict": self.verdict, "ok": self.ok, "run": self.run, "kind": self.kind,
+            "decay": self.decay, "steps": list(self.steps), "window": self.window,
+            "sequences": self.sequences, "windows": [asdict(one) for one in self.windows],
+            "written": None if self.written is None else str(self.written),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        """Return the lines."""
+        return "\n".join(self.lines)
+
+
+@dataclass(frozen=True, slots=True)
+class AveragePlan:
+    """What an average reads and needs, before it begins."""
+
+    steps: tuple[int, ...]
+    read_bytes: int
+    memory_bytes: int
+    scored: bool
+
+    def __repr__(self) -> str:
+        """Return the cost in one line."""
+        from toposcope.sweep.expect import size
+
+        loss = "with a held-out loss of every window" if self.scored else "without a loss"
+        return (
+            f"{len(self.steps)} checkpoints ({', '.join(map(str, self.steps))}), {loss}: reads "
+            f"{size(self.read_bytes)}, needs about {size(self.memory_bytes)} of memory"
+        )
+
+
+def average(
+    series: Where, out: str | Path | None = None, *, last: int = 5, kind: str = UNIFORM, decay: float = 0.8,
+    run: str | None = None, texts: str | TextRequest | None = None, scored: bool = True,
+    steps: str | None = None,
+) -> Average:  # fmt: skip
+    """Average the last checkpoints of a run, and say which window lowers the held-out loss.
+
+    Where the run's model and texts are at hand, the loss of the average of the last 1, 2, ..., `last`
+    checkpoints is measured. Half of the sequences choose the window; the other half gives its difference from
+    the newest checkpoint with a paired 95% interval over sequences. The chosen window is written if the whole
+    interval is below 0, else nothing is. Without a model, the last `last` checkpoints are averaged.
+
+    Parameters
+    ----------
+    series
+        A `Series`, or anything that `open_series` opens.
+    out
+        The new folder of the average; None to write nothing.
+    last
+        The largest window.
+    kind
+        "uniform", or "ema": shares fall by `decay` from each checkpoint to the one before it.
+    decay
+        Of an EMA over checkpoints, between 0 and 1.
+    run
+        The run, if the series has several.
+    texts
+        Texts for the loss, as in `measure`; run folders have their own. A `TextRequest` has the tokenizer,
+        the recipe of files that hold only weights, and the device.
+    scored
+        Whether to measure the loss.
+    steps
+        Steps to read, if `series` is opened here.
+
+    Raises
+    ------
+    InputError
+        When an argument is impossible, or neither a loss can be measured nor a folder was named.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> states = {step: {"fc.weight": np.full((2, 2), float(step))} for step in (10, 20, 30)}
+    >>> answer = average(states, Path(tempfile.mkdtemp()) / "mean", last=2)
+    >>> print(answer.line)
+    memory: the average of the last 2 checkpoints was not measured: no model and texts are at hand
+    >>> from toposcope import open_series
+    >>> made = open_series(answer.written)
+    >>> float(next(made.matrices(next(iter(made)))).values[0, 0])
+    25.0
+    """
+    request = _checked(last, kind, decay, texts)
+    every = opened(series, steps=steps)
+    name = _run_of(every, run)
+    newest_first = every.of_run(name)[::-1][:last]
+    if len(newest_first) < 2:
+        raise InputError(f"{every.uri}: run {name!r} has one checkpoint; an average needs two")
+    falls = decay if kind == EMA else 1.0
+    losses = _losses(every, newest_first, request, falls) if scored else None
+    if losses is None and out is None:
+        raise InputError(
+            "no loss can be measured, and no folder is named", argument="out",
+            remedy=f"give {option('out')} FOLDER, or {option('texts')} FILE for a model folder",
+        )  # fmt: skip
+    windows = () if losses is None else compared(losses)
+    window = chosen(windows) if windows else len(newest_first)
+    found = Average(
+        name, kind, falls, tuple(at.step for at in newest_first), windows,
+        0 if losses is None else losses.shape[1], window,
+    )  # fmt: skip
+    if out is None or not found.ok:
+        return found
+    from toposcope.sources.averages import shares_of, write_average
+
+    write_average(every, shares_of(newest_first[:window], falls), Path(out))
+    return replace(found, written=Path(out))
+
+
+def compared(losses: np.ndarray) -> tuple[WindowLoss, ...]:
+    """Return every window's loss against the newest checkpoint's; losses has shape (windows, sequences).
+
+    The first half of the sequences chooses; the others judge, with Student's t over their paired differences.
+    The halves are not mixed, because neighbours may be of one document.
+
+    >>> losses = np.array([[2.0, 2.5, 3.0, 3.5], [1.9, 2.4, 2.9, 3.3]])
+    >>> [round(one.difference, 3) for one in compared(losses)]
+    [0.0, -0.15]
+    """
+    from scipy.stats import t
+
+    differences = losses - losses[0]
+    half = differences.shape[1] // 2
+    choosing, judging = differences[:, :half], differences[:, half:]
+    count = judging.shape[1]
+    reach = t.ppf((1 + LEVEL) / 2, count - 1) * judging.std(axis=1, ddof=1) / np.sqrt(count)
+    means = judging.mean(axis=1)
+    return tuple(
+        WindowLoss(number + 1, float(losses[number].mean()), float(choosing[number].mean()),
+                   float(means[number]), float(means[number] - reach[number]),
+                   float(means[number] + reach[number]))
+        for number in range(len(losses))
+    )  # fmt: skip
+
+
+def chosen(windows: Sequence[WindowLoss]) -> int:
+    """Return the window with the lowest loss on the sequences that choose; the smallest of equal ones."""
+    return min(windows, key=lambda one: (one.chosen_on, one.window)).window
+
+
+def average_plan(
+    series: Where, *, last: int = 5, kind: str = UNIFORM, decay: float = 0.8, run: str | None = None,
+    texts: str | TextRequest | None = None, scored: bool = True, steps: str | None = None,
+) -> AveragePlan:  # fmt: skip
+    """Return what `average` would read and need; only headers are read."""
+    from toposcope.sources.averages import BLOCK_BYTES
+    from toposcope.sweep.expect import PROCESS_BYTES
+
+    request = _checked(last, kind, decay, texts)
+    every = opened(series, steps=steps)
+    newest_first = every.of_run(_run_of(every, run))[::-1][:last]
+    with every.reading(newest_first[0]) as reader:
+        infos = list(reader.infos().values())
+    whole, measured = sum(info.nbytes for info in infos), scored and _at_hand(every, newest_first, request)
+    sums = 8 * sum(info.size for info in infos)
+    memory = 3 * sums + 2 * whole if measured else 3 * BLOCK_BYTES
+    passes = 2 if measured else 1
+    steps_read = tuple(at.step for at in newest_first)
+    return AveragePlan(steps_read, passes * whole * len(newest_first), PROCESS_BYTES + memory, measured)
+
+
+def _checked(last: int, kind: str, decay: float, texts: str | TextRequest | None) -> TextRequest:
+    from toposcope.api.text_request import TextRequest
+
+    if last < 2:
+        raise InputError(
+            "an average needs two checkpoints", argument="last", value=last, remedy="give 2 or more"
+        )
+    if kind not in KINDS:
+        raise InputError("unknown", argument="kind", value=kind, remedy=f"choose {' or '.join(KINDS)}")
+    if not 0 < decay < 1:
+        raise InputError("it must be between 0 and 1", argument="decay", value=decay, remedy="give 0.8")
+    return texts if isinstance(texts, TextRequest) else TextRequest(texts=texts)
+
+
+def _run_of(series: Series, run: str | None) -> str:
+    """Return the run that is averaged: the one named, or the only one."""
+    if run is not None:
+        return series.of_run(run)[0].run if series.of_run(run) else run
+    if len(series.names) != 1:
+        raise InputError(
+            f"{series.uri} has {len(series.names):,} runs ({', '.join(series.names[:3])}, ...)",
+            argument="run", remedy="name one of them",
+        )  # fmt: skip
+    return series.names[0]
+
+
+def _at_hand(series: Series, newest_first: Sequence[Checkpoint], request: TextRequest) -> bool:
+    """Return whether a model and texts are at hand: a run folder has both, others need texts."""
+    from toposcope.models.loading import run_folder_of
+
+    return request.texts is not None or all(run_folder_of(at) is not None for at in newest_first)
+
+
+def _losses(
+    series: Series, newest_first: Sequence[Checkpoint], request: TextRequest, decay: float
+) -> np.ndarray | None:
+    """Return the losses of every window and sequence; None where no model and texts are at hand."""
+    from toposcope.models import Batch, ModelLoader, load_texts
+    from toposcope.models.loading import run_folder_of
+    from toposcope.models.window_losses import window_losses
+    from toposcope.recipes import load_training_recipe
+    from toposcope.subjects.gradients.probe import held_out_tokens
+
+    if not _at_hand(series, newest_first, request):
+        return None
+    recipe = None if request.recipe is None else load_training_recipe(request.recipe)
+    loader = ModelLoader(tokenizer=request.tokenizer, device=request.device or "cpu", recipe=recipe)
+
+    def batch_of(model: LanguageModel) -> Batch:
+        if request.texts is not None:
+            texts = load_texts(request.texts, split=request.part).items[:MOST_SEQUENCES]
+            return Batch.of_texts(model, texts, length=min(LENGTH, model.context + 1))
+        folder = run_folder_of(newest_first[0])
+        assert folder is not None
+        return Batch.of(held_out_tokens(folder)[:MOST_SEQUENCES], last_only=model.last_only)
+
+    losses = np.stack(list(window_losses(series, newest_first, batch_of, loader, decay=decay)))
+    if losses.shape[1] < LEAST_SEQUENCES:
+        raise InputError(
+            f"{losses.shape[1]} texts give no interval", argument="texts", value=request.texts,
+            remedy=f"give at least {LEAST_SEQUENCES} texts",
+        )  # fmt: skip
+    return losses
