@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
-from toposcope.api.averaging import PAYS, UNMEASURED, WindowLoss, average, average_plan, chosen, compared
+from toposcope.api.averaging import PAYS, UNMEASURED, average, average_plan, chosen, compared
 from toposcope.cli.average import command
 from toposcope.core.errors import InputError, SourceError
 from toposcope.sources import averages, open_series
@@ -100,17 +100,18 @@ def test_what_cannot_be_averaged_is_refused(run: Path, tmp_path: Path) -> None:
         average(open_series(states), tmp_path / "x")
 
 
-def _windows(differences: list[list[float]]) -> tuple[WindowLoss, ...]:
-    return compared(3.0 + np.array(differences))
-
-
-def test_one_half_chooses_and_the_other_judges() -> None:
-    zero = [0.0] * 8
-    windows = _windows([zero, [-0.3, -0.2, -0.3, -0.2, 0.1, 0.2, 0.1, 0.2], [-0.1] * 8])
-    assert chosen(windows) == 2  # although it is worse on the half that judges
-    assert windows[1].difference == pytest.approx(0.15)
-    assert windows[1].lower > 0
-    assert chosen(_windows([zero, [0.1] * 8])) == 1
+def test_each_half_judges_what_the_other_chose() -> None:
+    """Two windows are noise: each is the best of one half and worse on the other."""
+    first, second = [-0.3, -0.2, -0.3, -0.2], [0.1, 0.2, 0.1, 0.2]
+    losses = 3.0 + np.array([[0.0] * 8, first + second, second + first])
+    gain = gain_of_choosing(losses)
+    assert gain.mean == pytest.approx(0.15)
+    assert gain.lower > 0
+    assert compared(losses)[1].difference < 0  # on all sequences it looks better
+    falls = 3.0 + np.array([[0.0] * 8, [-0.1, -0.11] * 4])
+    assert chosen(falls) == 2
+    assert gain_of_choosing(falls).upper < 0
+    assert chosen(3.0 + np.array([[0.0] * 8, [0.1] * 8])) == 1
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,8 @@ def test_a_window_that_pays_is_written_and_has_the_loss_that_was_said(trained: P
     assert 1 < answer.window <= 6
     best = answer.windows[answer.window - 1]
     assert best.difference < 0
-    assert best.upper < 0
+    assert answer.gain is not None
+    assert answer.gain.upper < 0
     # the written weights, in the run's own model, have the loss of the table
     series = open_series(str(trained))
     made = load_file(tmp_path / "mean" / averages.WEIGHTS_FILE)

@@ -28,20 +28,27 @@ LEVEL = 0.95
 MOST_SEQUENCES, LENGTH = 256, 128
 """How many sequences are read, and how many tokens of each."""
 LEAST_SEQUENCES = 8
-"""Fewer sequences give no interval: half of them choose the window, the others judge it."""
+"""Fewer sequences give no interval: each half judges what the other chose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A mean difference of losses in pairs over sequences, and its interval."""
+
+    mean: float
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True, slots=True)
 class WindowLoss:
-    """The loss of the average of the last `window` checkpoints, less that of the newest one.
+    """The loss of the average of the last `window` checkpoints, and its difference from the newest one's.
 
-    `chosen_on` is the mean difference over the sequences that choose the window, `difference` with its
-    interval that over the others.
+    The interval is of this window alone. That of the best of many is too good: `Average.gain` allows for it.
     """
 
     window: int
     loss: float
-    chosen_on: float
     difference: float
     lower: float
     upper: float
@@ -52,7 +59,8 @@ class Average:
     """An average of checkpoints: printed, it begins with whether it pays.
 
     `steps` are those of the candidates, the newest first; `window` is how many of them are averaged.
-    `written` is the folder of the average, None if nothing was written.
+    `gain` is what choosing a window changed, on sequences that did not choose it. `written` is the folder of
+    the average, None if nothing was written.
     """
 
     run: str
@@ -62,14 +70,15 @@ class Average:
     windows: tuple[WindowLoss, ...]
     sequences: int
     window: int
+    gain: Difference | None = None
     written: Path | None = None
 
     @property
     def verdict(self) -> str:
         """Return "pays", "none pays" or "not measured"."""
-        if not self.windows:
+        if self.gain is None:
             return UNMEASURED
-        return PAYS if self.window > 1 and self.windows[self.window - 1].upper < 0 else NONE_PAYS
+        return PAYS if self.window > 1 and self.gain.upper < 0 else NONE_PAYS
 
     @property
     def ok(self) -> bool:
@@ -80,19 +89,17 @@ class Average:
     def line(self) -> str:
         """The answer in one line."""
         what = f"the average of the last {self.window} checkpoints"
-        if self.verdict == UNMEASURED:
+        if self.gain is None:
             return f"{self.run}: {what} was not measured: no model and texts are at hand"
-        best = self.windows[self.window - 1]
-        judging = self.sequences - self.sequences // 2
-        interval = f"{LEVEL:.0%} {best.lower:+.4f} to {best.upper:+.4f}, {judging:,} sequences"
+        interval = (
+            f"{LEVEL:.0%} {self.gain.lower:+.4f} to {self.gain.upper:+.4f}, {self.sequences:,} sequences"
+        )
         if self.verdict == PAYS:
-            return (
-                f"{self.run}: {what} pays: the held-out loss changes by {best.difference:+.4f} ({interval})"
-            )
+            return f"{self.run}: {what} pays: the held-out loss changes by {self.gain.mean:+.4f} ({interval})"
         if self.window == 1:
             return f"{self.run}: no window pays: the newest checkpoint has the lowest held-out loss"
-        none = f"{self.run}: no window pays: the best, {what}, changes the held-out loss by"
-        return f"{none} {best.difference:+.4f} ({interval})"
+        none = f"{self.run}: no window pays: choosing one, {what}, changes the held-out loss by"
+        return f"{none} {self.gain.mean:+.4f} ({interval})"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -109,7 +116,8 @@ class Average:
         return {
             "answer": self.line, "verdict": self.verdict, "ok": self.ok, "run": self.run, "kind": self.kind,
             "decay": self.decay, "steps": list(self.steps), "window": self.window,
-            "sequences": self.sequences, "windows": [asdict(one) for one in self.windows],
+            "sequences": self.sequences, "gain": None if self.gain is None else asdict(self.gain),
+            "windows": [asdict(one) for one in self.windows],
             "written": None if self.written is None else str(self.written),
         }  # fmt: skip
 
@@ -146,9 +154,9 @@ def average(
     """Average the last checkpoints of a run, and say which window lowers the held-out loss.
 
     Where the run's model and texts are at hand, the loss of the average of the last 1, 2, ..., `last`
-    checkpoints is measured. Half of the sequences choose the window; the other half gives its difference from
-    the newest checkpoint with a paired 95% interval over sequences. The chosen window is written if the whole
-    interval is below 0, else nothing is. Without a model, the last `last` checkpoints are averaged.
+    checkpoints is measured. The window with the lowest loss is written if choosing pays, else nothing is: each
+    half of the sequences judges the window that the other half chooses, against the newest checkpoint, in
+    pairs, and the whole 95% interval of the difference must be below 0. Without a model, the last `last` checkpoints are averaged.
 
     Parameters
     ----------
@@ -204,10 +212,11 @@ def average(
             remedy=f"give {option('out')} FOLDER, or {option('texts')} FILE for a model folder",
         )  # fmt: skip
     windows = () if losses is None else compared(losses)
-    window = chosen(windows) if windows else len(newest_first)
+    window = len(newest_first) if losses is None else chosen(losses)
     found = Average(
         name, kind, falls, tuple(at.step for at in newest_first), windows,
         0 if losses is None else losses.shape[1], window,
+        None if losses is None else gain_of_choosing(losses),
     )  # fmt: skip
     if out is None or not found.ok:
         return found
@@ -220,32 +229,46 @@ def average(
 def compared(losses: np.ndarray) -> tuple[WindowLoss, ...]:
     """Return every window's loss against the newest checkpoint's; losses has shape (windows, sequences).
 
-    The first half of the sequences chooses; the others judge, with Student's t over their paired differences.
-    The halves are not mixed, because neighbours may be of one document.
-
     >>> losses = np.array([[2.0, 2.5, 3.0, 3.5], [1.9, 2.4, 2.9, 3.3]])
     >>> [round(one.difference, 3) for one in compared(losses)]
-    [0.0, -0.15]
+    [0.0, -0.125]
     """
+    found = []
+    for number, differences in enumerate(losses - losses[0], 1):
+        one = paired(differences)
+        loss = float(losses[number - 1].mean())
+        found.append(WindowLoss(number, loss, one.mean, one.lower, one.upper))
+    return tuple(found)
+
+
+def paired(differences: np.ndarray) -> Difference:
+    """Return the mean of differences over sequences, with Student's t interval."""
     from scipy.stats import t
 
-    differences = losses - losses[0]
-    half = differences.shape[1] // 2
-    choosing, judging = differences[:, :half], differences[:, half:]
-    count = judging.shape[1]
-    reach = t.ppf((1 + LEVEL) / 2, count - 1) * judging.std(axis=1, ddof=1) / np.sqrt(count)
-    means = judging.mean(axis=1)
-    return tuple(
-        WindowLoss(number + 1, float(losses[number].mean()), float(choosing[number].mean()),
-                   float(means[number]), float(means[number] - reach[number]),
-                   float(means[number] + reach[number]))
-        for number in range(len(losses))
-    )  # fmt: skip
+    count, mean = len(differences), float(differences.mean())
+    reach = float(t.ppf((1 + LEVEL) / 2, count - 1) * differences.std(ddof=1) / np.sqrt(count))
+    return Difference(mean, mean - reach, mean + reach)
 
 
-def chosen(windows: Sequence[WindowLoss]) -> int:
-    """Return the window with the lowest loss on the sequences that choose; the smallest of equal ones."""
-    return min(windows, key=lambda one: (one.chosen_on, one.window)).window
+def gain_of_choosing(losses: np.ndarray) -> Difference:
+    """Return what choosing a window changes: each half of the sequences judges what the other half chose.
+
+    The halves are not mixed, because neighbours may be of one document. If a half chooses the newest
+    checkpoint, its differences are 0.
+    """
+    half = losses.shape[1] // 2
+    parts = losses[:, :half], losses[:, half:]
+    judged = [judge[chosen(choose) - 1] - judge[0] for choose, judge in (parts, parts[::-1])]
+    return paired(np.concatenate(judged))
+
+
+def chosen(losses: np.ndarray) -> int:
+    """Return the window with the lowest mean loss; the smallest of equal ones.
+
+    >>> chosen(np.array([[2.0, 2.2], [2.0, 2.1], [2.1, 2.0]]))
+    2
+    """
+    return int(losses.mean(axis=1).round(12).argmin()) + 1
 
 
 def average_plan(
@@ -286,7 +309,8 @@ def _checked(last: int, kind: str, decay: float, texts: str | TextRequest | None
 def _run_of(series: Series, run: str | None) -> str:
     """Return the run that is averaged: the one named, or the only one."""
     if run is not None:
-        return series.of_run(run)[0].run if series.of_run(run) else run
+        series.of_run(run)  # an unknown one is refused
+        return run
     if len(series.names) != 1:
         raise InputError(
             f"{series.uri} has {len(series.names):,} runs ({', '.join(series.names[:3])}, ...)",
