@@ -91,9 +91,8 @@ class Average:
         what = f"the average of the last {self.window} checkpoints"
         if self.gain is None:
             return f"{self.run}: {what} was not measured: no model and texts are at hand"
-        interval = (
-            f"{LEVEL:.0%} {self.gain.lower:+.4f} to {self.gain.upper:+.4f}, {self.sequences:,} sequences"
-        )
+        between = f"{LEVEL:.0%} {self.gain.lower:+.4f} to {self.gain.upper:+.4f}"
+        interval = f"{between}, {self.sequences:,} sequences"
         if self.verdict == PAYS:
             return f"{self.run}: {what} pays: the held-out loss changes by {self.gain.mean:+.4f} ({interval})"
         if self.window == 1:
@@ -154,9 +153,10 @@ def average(
     """Average the last checkpoints of a run, and say which window lowers the held-out loss.
 
     Where the run's model and texts are at hand, the loss of the average of the last 1, 2, ..., `last`
-    checkpoints is measured. The window with the lowest loss is written if choosing pays, else nothing is: each
-    half of the sequences judges the window that the other half chooses, against the newest checkpoint, in
-    pairs, and the whole 95% interval of the difference must be below 0. Without a model, the last `last` checkpoints are averaged.
+    checkpoints is measured. The window with the lowest loss is written if choosing pays, else nothing is:
+    each half of the sequences judges the window that the other half chooses, against the newest checkpoint,
+    in pairs, and the whole 95% interval of the difference must be below 0. Without a model, the last `last`
+    checkpoints are averaged.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ def window_losses(
     """Yield the loss of every sequence for the average of the last 1, 2, ... checkpoints.
 
     Sums are in float64, and every average is rounded to the type of the newest model's parameters, as it
-    would be stored. In memory are the sums and two models. With `decay` the shares fall by it from each checkpoint
-    to the one before it.
+    would be stored. In memory are the sums and two models. With `decay` the shares fall by it from each
+    checkpoint to the one before it.
     """
     import torch
 
