@@ -11,7 +11,15 @@ import pytest
 from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
-from toposcope.api.averaging import PAYS, UNMEASURED, average, average_plan, chosen, compared
+from toposcope.api.averaging import (
+    PAYS,
+    UNMEASURED,
+    average,
+    average_plan,
+    chosen,
+    compared,
+    gain_of_choosing,
+)
 from toposcope.cli.average import command
 from toposcope.core.errors import InputError, SourceError
 from toposcope.sources import averages, open_series
