@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +109,7 @@ def forecast(
     from toposcope.forecasting import forecast_planned, read_schedule
     from toposcope.forecasting.annealed import decayed
     from toposcope.forecasting.ends import split_runs
+    from toposcope.runs.collapse import off_siblings
     from toposcope.runs.contents import AuditOfRun
     from toposcope.runs.reading import Reading, listed
     from toposcope.runs.sources import audits_of_runs
@@ -158,16 +159,19 @@ def forecast(
     replays = replays_by_run(stores_among(given))
     places = [one for one in given if isinstance(one, str)]
     audits = {run: audit for one in places for run, audit in audits_of_runs(one, step_pattern).items()}
-    none = AuditOfRun()
-    judgements = {
-        curve.run: _judged(curve, reading, wrong, replays, audits.get(curve.run, none)) for curve in own
-    }
+    off, curves = off_siblings(unfinished, ended), {curve.run: curve for curve in own}
+
+    def judge(run: str) -> Judgement:
+        audit = audits.get(run, AuditOfRun())
+        judgement = _judged(curves[run], reading, wrong, replays, audit)
+        return judgement.beside(off[run]) if run in off else judgement
+
     return Forecasts(
         unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=runs.faults,
         notes=runs.notes, methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=runs.groups if len(runs.groups) > 1 and not planned else (),
-        judgements=_with_siblings(judgements, unfinished, ended), trendless=runs.trendless,
+        judgements=_Judgements(tuple(curves), judge), trendless=runs.trendless,
         damaged=frozenset(run for run, audit in audits.items() if audit.faulty),
     )  # fmt: skip
 
@@ -238,14 +242,26 @@ def _read_runs(
     return _Runs(own, others, problems, (*problems, *more, *no_siblings), said, groups, trendless)
 
 
-def _with_siblings(
-    judgements: dict[str, Judgement], unfinished: Sequence[Curve], ended: Sequence[Curve]
-) -> dict[str, Judgement]:
-    """Return the judgements, with a ground for each unfinished run that left its siblings' curve."""
-    from toposcope.runs.collapse import off_siblings
+@dataclass(frozen=True, eq=False)
+class _Judgements(Mapping[str, "Judgement"]):
+    """The judgement of each run, made once it is asked for: nothing is printed of most finished runs."""
 
-    grounds = off_siblings(unfinished, ended)
-    return {run: one.beside(grounds[run]) if run in grounds else one for run, one in judgements.items()}
+    runs: tuple[str, ...]
+    judge: Callable[[str], Judgement]
+    made: dict[str, Judgement] = field(default_factory=dict)
+
+    def __getitem__(self, run: str) -> Judgement:
+        if run not in self.runs:
+            raise KeyError(run)
+        if run not in self.made:
+            self.made[run] = self.judge(run)
+        return self.made[run]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.runs)
+
+    def __len__(self) -> int:
+        return len(self.runs)
 
 
 def _judged(
