@@ -2,8 +2,9 @@
 
 DATA holds curves/ and seed_runs/. Every run is forecast from its first 20, 30 and 50%: no siblings, no plan,
 its end known. For each family: the mean absolute error in % of the last value, the former `auto`, the plain
-law and `auto`, its median, then the share of 90% intervals of `auto` that held, their mean half-width (log
-loss, %), and the median half-width if the rate stays as it is, also over the median error.
+law and `auto`, its median, then the share of 90% intervals of `auto` that held (also without what is for a
+decay), their mean half-width (log loss, %), and the median half-width if the rate stays as it is, also over
+the median error.
 parameter_golf: one random run of each pull request, with at least 1,000 steps and 20 losses. Logs of more
 than 500 losses are thinned to 500 to save time. --draws 800 810 adds the families of
 `benchmarks.forecast_families`, by schedule. --simulated 120 180 adds these draws of
@@ -34,10 +35,10 @@ from benchmarks.forecast_plain import SET_ON as DRAWS_SET_ON
 from toposcope.core.errors import InputError
 from toposcope.core.progress import track
 from toposcope.core.seeding import rng
-from toposcope.forecasting import Curve, curve_from_metrics, forecast, plain_law, unplanned
+from toposcope.forecasting import Curve, Forecast, curve_from_metrics, forecast, plain_law, unplanned
 from toposcope.forecasting.auto import Auto, default_candidates, weight
 from toposcope.forecasting.backtests import own_errors
-from toposcope.forecasting.base import LEAST_SEEN, Forecaster
+from toposcope.forecasting.base import LEAST_SEEN, LEVEL, Forecaster
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.plain_law import PlainLaw
 from toposcope.logs.curve import LEAST_LOSSES
@@ -147,14 +148,20 @@ def row(family: str, curve: Curve, cut: float, *, planned: bool) -> dict[str, ob
         "below": actual < made.low, "above": actual > made.high,
         "half-width": 50 * math.log(made.high / made.low) if math.isfinite(made.low) else np.nan,
         "as it is": 100 * math.log(made.high / made.final) if math.isfinite(made.low) else np.nan,
+        "held as it is": stays_held(made, actual) if math.isfinite(made.low) else np.nan,
     }  # fmt: skip
+
+
+def stays_held(made: Forecast, actual: float) -> bool:
+    """Return whether the interval holds without the part of its lower end that is for a decay."""
+    return abs(math.log(actual / made.final)) <= math.log(made.high / made.final)
 
 
 def shown(table: pd.DataFrame) -> str:
     """Return the mean errors, and what the intervals did."""
     columns = {name: (name, "mean") for name in ("last value", "former auto", "plain law", "auto")}
     columns |= {"median": ("auto", "median")}
-    columns |= {name: (name, "mean") for name in ("held", "below", "above", "half-width")}
+    columns |= {name: (name, "mean") for name in ("held", "held as it is", "below", "above", "half-width")}
     columns |= {"as it is": ("as it is", "median")}
     by = table.groupby(["family", "cut"], sort=False).agg(n=("run", "size"), **columns)
     made = table["family"].str.startswith(("drawn", "simulated"))
@@ -168,7 +175,11 @@ def shown(table: pd.DataFrame) -> str:
             by = pd.concat([by, pooled, each.set_index("cut", append=True)])
     by["x median"] = by["as it is"] / by["median"]
     whole = table.groupby("family", sort=False).agg(
-        n=("run", "size"), held=("held", "mean"), median=("auto", "median"), width=("as it is", "median")
+        n=("run", "size"),
+        held=("held", "mean"),
+        stays=("held as it is", "mean"),
+        median=("auto", "median"),
+        width=("as it is", "median"),
     )
     whole["x median"] = whole["width"] / whole["median"]
     return f"{by.round(3).to_string()}\n\nall cuts\n{whole.round(3).to_string()}"
@@ -182,7 +193,7 @@ def simulated_runs(first: int, last: int) -> Iterator[tuple[str, Curve]]:
 
 
 def calibrated(runs: Sequence[tuple[str, Curve]]) -> str:
-    """Return the weights of the interval's squares that have the least pinball loss where they are set.
+    """Return the weights of the interval's squares: least pinball loss where they are set, then `holding`.
 
     The loss is that of the 5% and the 95% quantile of the error; its logs are added over families, so that
     each family counts the same whatever its noise. A decay may lower the lower end of parameter_golf's runs.
@@ -214,10 +225,20 @@ def calibrated(runs: Sequence[tuple[str, Curve]]) -> str:
         key=lambda result: float(result.fun),
     )
     now = np.log(plain_law.WEIGHTS)
+    factor = holding(table[table["family"] != SET_ON[0]], np.exp(best.x))
     return (
-        f"weights of c^2 r, p^2, g^2, n^2: {np.exp(best.x).round(3)}, loss {best.fun:.4f}; "
-        f"now {plain_law.WEIGHTS}, loss {loss(now):.4f}"
+        f"weights of c^2 r, p^2, g^2, n^2: {np.exp(best.x).round(3)}, loss {best.fun:.4f}; times "
+        f"{factor:.3f}: {(np.exp(best.x) * factor).round(3)}; now {plain_law.WEIGHTS}, loss {loss(now):.4f}"
     )
+
+
+def holding(table: pd.DataFrame, weights: np.ndarray) -> float:
+    """Return the factor of the weights by which 90% of the intervals hold.
+
+    The pinball loss alone made 82 to 85% of the intervals of clean runs hold.
+    """
+    half = np.sqrt(table[list("cpgn")].to_numpy() @ weights)
+    return float(np.quantile(table["error"].abs() / half, LEVEL)) ** 2
 
 
 def main() -> None:
