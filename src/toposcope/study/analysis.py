@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -381,7 +381,7 @@ def analysis_of(
     return Analysis(studies, wholes if len(wholes) < len(studies) else ())
 
 
-def _places(given: Sequence[Source]) -> tuple[str, ...]:
+def _places(given: Sequence[Any]) -> tuple[str, ...]:
     """Return the paths that were read, for a command; empty if any source has no path."""
     places = [one for one in listed(given) if isinstance(one, str)]
     return tuple(places) if len(places) == len(given) else ()

@@ -12,12 +12,12 @@ import pandas as pd
 
 from toposcope.core.errors import StoreError
 from toposcope.core.wording import command, free_place
-from toposcope.logs import is_log
+from toposcope.logs import Log, is_log
 from toposcope.store import Store
 from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.merge import merge
 
-Source = Store | str | Path | pd.DataFrame
+Source = Store | str | Path | pd.DataFrame | Log
 
 
 @contextmanager
@@ -68,6 +68,6 @@ def difference_of_recipes(sources: Sequence[Source]) -> str:
 def _opened(source: Source) -> Store | None:
     if isinstance(source, Store):
         return source
-    if isinstance(source, pd.DataFrame) or is_log(source):
+    if isinstance(source, pd.DataFrame | Log) or is_log(source):
         return None
     return Store.open(source)

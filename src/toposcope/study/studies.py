@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from toposcope.logs import Log, is_log, unchecked_log
 from toposcope.logs.belonging import Group, groups_of
 from toposcope.logs.described import described
 from toposcope.logs.naming import refuse_same_names
+from toposcope.logs.run import Run
 from toposcope.runs.reading import planned_beside, table_names
 from toposcope.runs.without import without_runs
 from toposcope.store import Store
@@ -54,8 +55,8 @@ class StudyRequest:
 
 def runs_of(source: Source, request: StudyRequest) -> list[str]:
     """Return the names of the runs in a source; a table that names none has one, "run"."""
-    if isinstance(source, pd.DataFrame) or (isinstance(source, str | Path) and is_log(source)):
-        log = _read(source, request)
+    if isinstance(source, Log | pd.DataFrame) or (isinstance(source, str | Path) and is_log(source)):
+        log = source if isinstance(source, Log) else _read(source, request)
         return [str(run) for run in log.table["run"].unique()] if "run" in log.table else [log.runs[0].name]
     store = source if isinstance(source, Store) else Store.open(source)
     return [str(run) for run in store.features()["run"].unique()]
@@ -65,8 +66,11 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
     """Return the studies of each group of runs of a source, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
         return _split_table(_other_runs(_read(source, request), request.without), request)
+    if isinstance(source, Log):
+        return _split_table(_named(_other_runs(source, request.without)), request)
     if isinstance(source, str | Path) and is_log(source):
-        return _split_table(_other_runs(_read(source, request), request.without), request, Path(source))
+        log = _named(_other_runs(_read(source, request), request.without))
+        return _split_table(log, request, Path(source))
     read = _StoreTables.of(source if isinstance(source, Store) else Store.open(source), request.without)
     whole = _of_store(read, request, None)
     names = pd.DataFrame({"run": read.features["run"].unique()})
@@ -84,8 +88,8 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
 
 
-def logs_as_one(given: Sequence[Source], request: StudyRequest) -> pd.DataFrame | None:
-    """Return the rows of several logs under the names of their runs; None where not every source is a log.
+def logs_as_one(given: Sequence[Source], request: StudyRequest) -> Log | None:
+    """Return several logs as one, whose runs keep their plans; None where not every source is a log.
 
     A log of one run gives it the name of its file, with what tells files of one name apart, as in `check`.
 
@@ -98,17 +102,40 @@ def logs_as_one(given: Sequence[Source], request: StudyRequest) -> pd.DataFrame 
     if len(paths) < 2 or len(paths) < len(given):
         return None
     names = table_names(paths)
-    rows, named = [], []
+    runs, named, dialects = [], [], []
+    taken: dict[str, str] = {}
     for path in paths:
-        log = _read(path, request)
-        alone = len(log.runs) == 1 and "run" not in log.table
-        parts = [("", log.table)] if alone else log.table.groupby("run", sort=False)
-        for run, table in parts:
-            name = ": ".join(filter(None, (names.get(path, path), str(run))))
-            rows.append(table.assign(run=name))
+        log = planned_beside(_read(path, request), Path(path))
+        taken |= {known: column for known, column in log.taken.items() if known not in taken}
+        dialects.append(log.dialect)
+        for run in _single_runs(log):
+            name = ": ".join(filter(None, (names.get(path, path), run.name)))
+            runs.append(replace(run, name=name))
             named.append((name, path))
     refuse_same_names(named)
-    return pd.concat(rows, ignore_index=True)
+    dialect = dialects[0] if len(set(dialects)) == 1 else "several formats"
+    return Log(", ".join(paths), dialect, tuple(runs), taken)
+
+
+def _named(log: Log) -> Log:
+    """Return a log that names its run in its rows, too, if it has only one."""
+    if len(log.runs) > 1 or "run" in log.table:
+        return log
+    (run,) = log.runs
+    return replace(log, runs=(replace(run, table=run.table.assign(run=run.name)),))
+
+
+def _single_runs(log: Log) -> Iterator[Run]:
+    """Yield the runs of a log, those of a column `run` each for itself; one that is alone has no name."""
+    if len(log.runs) == 1 and "run" not in log.table:
+        yield replace(log.runs[0], name="")
+        return
+    for part in log.runs:
+        if len(log.runs) > 1 or "run" not in part.table:
+            yield part
+            continue
+        for run, rows in part.table.groupby("run", sort=False):
+            yield replace(part, name=str(run), table=rows.drop(columns="run"))
 
 
 def _read(source: str | Path | pd.DataFrame, request: StudyRequest) -> Log:
