@@ -9,6 +9,7 @@ import pytest
 
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
+from toposcope.core.wording import typed_options
 from toposcope.sources.rows import row_faults
 from toposcope.statistics.alarms.growth import LAGS, Growth, Level
 from toposcope.statistics.alarms.spending import Spending
@@ -298,3 +299,11 @@ def test_a_restless_series_leaves_no_level_by_its_own_noise(spread, tells):
     level, logs = Level(1.4, 1.2), np.where(np.arange(30) % 2, spread, -spread)
     logs = np.r_[logs, -1.3 * np.ones(3)]
     assert any(level.update(i, [("a", float(x))]) for i, x in enumerate(logs)) == tells
+
+
+def test_a_comparison_names_the_two_checkpoints():
+    """It was `toposcope compare BEFORE AFTER`, which nobody can type."""
+    with typed_options():
+        said = next_step("matrix or head", 10, ("runs/a/step_10", "runs/a/step_20"))
+    assert said.endswith("toposcope compare runs/a/step_10 runs/a/step_20")
+    assert next_step("matrix or head", 10) == "compare this checkpoint with the one before"

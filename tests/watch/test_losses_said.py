@@ -51,7 +51,7 @@ def _watching(tmp_path, loss):
 def test_one_look_a_watch_that_goes_on_the_page_and_a_check_say_one_thing(tmp_path, loss):
     told = []
     with _watching(tmp_path, loss) as watching:
-        watching.go_on(told.append, 0.0, passes=1)
+        watching.go_on(told.extend, 0.0, passes=1)
         once = watching.once()
         page, live = losses(watching.store), Live(watching.store.path)
     live.visit()

@@ -177,7 +177,7 @@ def test_a_watch_that_goes_on_tells_it_once_and_when_it_is_gone(tmp_path: Path) 
     options = WatchOptions(features=["updates"], rest=0)
     told: list[str] = []
     with Watching(folder, options) as watching:
-        watching.go_on(lambda event: told.append(f"{event.kind} {event.run}"), 0.0, passes=1)
+        watching.go_on(lambda events: told.extend(f"{one.kind} {one.run}" for one in events), 0.0, passes=1)
         store = watching.store
     assert told.count("odd run s3") == 1
     now = [0.0]

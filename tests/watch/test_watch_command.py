@@ -19,8 +19,9 @@ from toposcope.core.wording import typed_options
 from toposcope.logs.metrics import empty
 from toposcope.store import Store
 from toposcope.watch import coverage, watching
-from toposcope.watch.journal import Journal
+from toposcope.watch.journal import Event, Journal
 from toposcope.watch.losses import LossFile
+from toposcope.watch.watch_answer import lines_of_visit
 
 NAMES = [f"layers.{i}.mlp.fc{j}.weight" for i in range(3) for j in (1, 2)]
 
@@ -435,3 +436,17 @@ def test_the_alarms_of_one_event_are_one_block_the_plainest_first(tmp_path, caps
     assert alarms == [f"alarm: run step 200: {NAMES[3]} was multiplied by 5"]
     assert sum(line.startswith("    next: ") for line in lines) == 1
     assert any(line.startswith("    also: ") for line in lines)
+    assert sum(NAMES[3] in line and "was multiplied by 5" in line for line in lines[1:]) <= 2, (
+        "with its audit"
+    )
+
+
+def test_a_visit_reports_one_event_as_one_block():
+    """Each alarm had a block, the least readable first, with a remedy and the same culprit each."""
+    told = {"name": "fc", "sentence": "was multiplied by 5"}
+    moved, content = (
+        Event(1, "alarm", "a", 20, {"test": test, "sentence": sentence, "next": "do", "culprits": [told]})
+        for test, sentence in (("matrix or head", "fc moved by 9"), ("content", "fc was multiplied by 5"))
+    )
+    said = [line for line, _ in lines_of_visit([moved, content])]
+    assert said == ["alarm: a step 20: fc was multiplied by 5", "next: do", "also: fc moved by 9"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -215,14 +215,15 @@ def _refuse(
         )
 
 
-def _as_json(event: Event) -> None:
-    click.echo(event.line(), nl=False)
+def _as_json(events: Sequence[Event]) -> None:
+    for event in events:
+        click.echo(event.line(), nl=False)
 
 
-def _as_text(event: Event) -> None:
-    from toposcope.watch.watch_answer import lines_of
+def _as_text(events: Sequence[Event]) -> None:
+    from toposcope.watch.watch_answer import lines_of_visit
 
-    for line, indent in lines_of(event):
+    for line, indent in lines_of_visit(events):
         say(line, indent)
 
 

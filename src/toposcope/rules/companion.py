@@ -116,9 +116,7 @@ class CompanionRule(Rule):
     def _sentence(self, column: Companion, step: np.ndarray, values: np.ndarray, episode: Episode) -> str:
         """Return how far a column went by the last of some records, in words."""
         since = f"step {step_text(float(step[max(0, episode.start - RECENT)]))}"
-        return _sentence(
-            f"{column.direction.value} ({column.name})", values, episode._replace(stop=len(values)), since
-        )
+        return _sentence(_called(column), values, episode._replace(stop=len(values)), since)
 
     def _remarks(self, run: JudgedRun, column: Companion) -> list[Remark]:
         step, values = self.series(run, column)
@@ -127,9 +125,7 @@ class CompanionRule(Rule):
             return []
         last = found[-1]
         since = float(step[max(0, last.start - RECENT)])
-        said = _sentence(
-            f"{column.direction.value} ({column.name})", values, last, f"step {step_text(since)}"
-        )
+        said = _sentence(_called(column), values, last, f"step {step_text(since)}")
         if last.stop == len(values):
             level = self.level_of(run, since)
             return [Remark(level, self.name, since, said, "" if level == NOTICED else self.remedy)]
@@ -190,3 +186,9 @@ def _sentence(label: str, values: np.ndarray, episode: Episode, since: str) -> s
     now = float(np.median(values[max(0, episode.stop - RECENT) : episode.stop]))
     way = "fell" if episode.fell else "rose"
     return f"{label} {way} from {float(np.median(before)):.3g} to {now:.3g} since about {since}"
+
+
+def _called(column: Companion) -> str:
+    """Return a column by what it is, with its name where that is another."""
+    known = column.direction.value
+    return known if column.name == known else f"{known} ({column.name})"

@@ -101,12 +101,15 @@ class Check:
             return (self.line, *self.runs[0].lines[1:], *self._remarks())
         worst = [one for one in self.runs if one.level != ALL_RIGHT]
         found = [self.line]
-        for one in worst[:MOST_SHOWN] if table else self.runs:
+        shown = worst[:MOST_SHOWN] if table else self.runs
+        silent = [one for one in self.runs if one not in shown]
+        for one in shown:
             found += [one.line, *(f"  {ground}" for ground in one.grounds)]
         if table and len(worst) > MOST_SHOWN:
             found.append(f"The table names the reasons of the other {len(worst) - MOST_SHOWN}.")
-        if noticed := sum(len(one.judgement.noticed) for one in self.runs):
-            found.append(f"Noticed: {noticed} passing events over all runs; no action is needed.")
+        if noticed := sum(len(one.judgement.noticed) for one in silent):
+            events = "1 thing" if noticed == 1 else f"{noticed:,} things"
+            found.append(f"Noticed in the other runs, but no action is needed: {events}.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
         found += _shared("Not checked", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) if one.read else () for one in self.runs])

@@ -47,6 +47,16 @@ def events_of(alarms: Sequence[Event]) -> list[list[Event]]:
     return [sorted(event, key=_plainness) for event in found]
 
 
+def beside_passed(events: Sequence[list[Event]], passed: Sequence[Event]) -> list[list[Event]]:
+    """Return events with the alarms of each that have passed after its open ones; others are events, too."""
+    among = [list(event) for event in events]
+    alone: list[Event] = []
+    for alarm in passed:
+        mine = next((event for event in among if any(_same_event(alarm, one) for one in event)), None)
+        (alone if mine is None else mine).append(alarm)
+    return [*events_of(alone), *among]
+
+
 def _same_event(one: Event, other: Event) -> bool:
     if one.run != other.run:
         return False

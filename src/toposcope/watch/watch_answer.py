@@ -123,6 +123,15 @@ def _lines_of_alarms(alarms: Sequence[Event]) -> Iterator[tuple[str, str]]:
         yield f"also{at}: {alarm.data.get('sentence') or alarm.data.get('why') or ''}", "    "
 
 
+def lines_of_visit(events: Sequence[Event]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that report one visit: the alarms by what raised them, then the other events."""
+    for alarms in events_of([event for event in events if event.kind == "alarm"]):
+        yield from _lines_of_alarms(alarms)
+    for event in events:
+        if event.kind != "alarm":
+            yield from lines_of(event)
+
+
 def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     """Yield the lines that report an event, each with its indent; none for internal events."""
     if event.kind not in _SHOWN or (event.kind == "unseen" and not event.data["why"]):
@@ -149,7 +158,8 @@ def lines_of(event: Event) -> Iterator[tuple[str, str]]:
     if data.get("quiet"):
         yield str(data["quiet"]), "    "
     for line in data.get("culprits", [])[:5]:
-        yield f"{line['name']}: {line['sentence']}", "    "
+        if not any(f"{line['name']}{sep}{line['sentence']}" in what for sep in (" ", ": ")):
+            yield f"{line['name']}: {line['sentence']}", "    "
 
 
 def plain_event(event: Event) -> dict[str, object]:

@@ -154,8 +154,10 @@ class Watching:
         target = self.options.target_loss
         return tuple(not_judged(self.store, journal, target, folder=self.folder, log=log))
 
-    def go_on(self, tell: Callable[[Event], None], every: float = 10.0, *, passes: int | None = None) -> None:
-        """Visit repeatedly within the budget, and report what happens; `passes` limits the passes.
+    def go_on(
+        self, tell: Callable[[Sequence[Event]], None], every: float = 10.0, *, passes: int | None = None
+    ) -> None:
+        """Visit repeatedly within the budget, and report what each visit finds; `passes` limits the passes.
 
         Besides the journal's events it reports changes in the runs' health ("health"), odd runs ("odd run"),
         alarms that have passed ("passed"), audit findings ("audit"), and trackers that refuse summaries
@@ -166,8 +168,7 @@ class Watching:
             number += 1
             began, cpu = time.monotonic(), time.process_time()
             events, logs = self._visit()
-            for event in (*events, *self._beside(logs)):
-                tell(event)
+            tell([*events, *self._beside(logs)])
             used, spent = time.process_time() - cpu, time.monotonic() - began
             time.sleep(self.options.budget.pause(used, spent, every))
 

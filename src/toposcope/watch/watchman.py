@@ -64,6 +64,8 @@ class Watchman:
         self._tests: dict[str, dict[str, list[Event]]] = {}
         self._announced: set[tuple[str, str, str, int | None]] = set()
         self._open: list[Alert] = []
+        self._places: dict[str, dict[int, str]] = {}
+        """The measured checkpoints of each run by step, under the names of the watched folder."""
         journal = self.journal.read()
         self._recorded = AlarmSettings.of(journal)
         for event in journal:
@@ -71,12 +73,31 @@ class Watchman:
 
     def _recall(self, event: Event) -> None:
         """Restore the state that an earlier process wrote."""
+        self._place(event)
         if event.kind == "look":
             self._tests.setdefault(event.run, {}).setdefault(str(event.data["test"]), []).append(event)
         if event.kind in ("alarm", "notice"):
             self._announced.add(_key(event))
         if event.kind == "alarm" and "compared" not in event.data and not event.data.get("culprits"):
             self._open.append(Alert.of(event))
+
+    def _place(self, event: Event) -> None:
+        """Remember where a measured checkpoint is."""
+        if event.kind == "measured" and event.step is not None and event.data.get("uri"):
+            self._places.setdefault(event.run, {})[event.step] = str(event.data["uri"])
+
+    def _compared(self, run: str, step: int | None) -> tuple[str, ...]:
+        """Return the paths of the checkpoint before a step and of the one at it; nothing if one is gone."""
+        places, records = self._places.get(run, {}), self._runs_now()
+        of_run = Path(str(next(iter(records.loc[records["run"] == run, "uri"]), "")))
+        before = max((at for at in places if step is not None and at < step), default=None)
+        if before is None or step not in places:
+            return ()
+        found = [
+            next((str(at) for at in (of_run.parent / name, of_run / name) if at.exists()), "")
+            for name in (places[before], places[step])
+        ]
+        return tuple(found) if all(found) else ()
 
     def stated(self) -> str:
         """Return the false-alarm rate of the tests by design, and that of all checks as measured."""
@@ -108,6 +129,7 @@ class Watchman:
                 found += watch.checkpoint(int(str(at)), rows, planned=planned, led=led)
         for event in new.events:
             if event.kind == "measured":
+                self._place(event)
                 found += self._watch(event.run).event(event)
         if len(new.metrics) or len(new.features):
             read = logs or partial(logs_of, self._live.store)
@@ -193,7 +215,7 @@ class Watchman:
         if finding.kind == "alarm":
             checkpoint, good = self._around(finding)
             data |= {"last_good": good, "culprits": [] if checkpoint is None else culprits(checkpoint)}
-            data |= {"next": next_step(finding.test, good)}
+            data |= {"next": next_step(finding.test, good, self._compared(finding.run, finding.step))}
             if checkpoint is not None and not data["culprits"]:
                 data |= {"quiet": f"no matrix or head moved beyond its own noise at step {checkpoint.step:,}"}
             if checkpoint is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from toposcope.watch.first_line import FirstLine, began, events_of
@@ -138,3 +140,13 @@ def test_the_title_says_what_is_watched(growing):
     made.visit()
     assert "<h1>small-seed0, " in page(made, None).replace(" and ", ", ")
     assert f"<h1>{growing.path.name}</h1>" not in page(made, None)
+
+
+def test_an_alarm_that_passed_is_told_with_the_open_event_of_its_step(live):
+    spike = alarm("loss spike", 2300, "loss is 3.6 where 2.4 was expected, back to normal by step 3,020")
+    far = alarm("loss spike", 4000, "loss is 9 where 2 was expected, back to normal by step 4,020")
+    far, spike = (replace(one, run="small-seed0") for one in (far, spike))
+    block, alone = live.alarms(None, [spike, far])
+    assert block.sentence == PLAIN
+    assert spike.data["sentence"] in block.others
+    assert alone.sentence == far.data["sentence"]

@@ -14,6 +14,8 @@ FACETS = ("weights", "moments", "step", "schedule", "RNG", "data position")
 
 RESUMABLE, NOT_RESUMABLE, CANNOT_TELL = "resumable", "not resumable", "cannot tell"
 
+_MOST_NAMED = 3
+"""The most runs of one answer that a line names; of more it says the number."""
 _MOST = 2
 """The most reasons that a line gives; the findings have all of them."""
 
@@ -116,10 +118,22 @@ class Resumption:
 
 
 def lines_of(answers: Sequence[Resumption]) -> list[str]:
-    """Return the answers in a line each, with the run's name where there are several runs.
+    """Return the answers in a line each, with the names of the runs where there are several.
 
-    Of weights alone that are at fault, the findings say it already.
+    Runs of one answer share a line. Of weights alone that are at fault, the findings say it already.
     """
     answers = [one for one in answers if one.has_state or {fault.name for fault in one.faults} != {"weights"}]
     many = len({one.run for one in answers}) > 1
-    return [f"{one.run} {one.line}" if many else one.line for one in answers]
+    runs: dict[str, list[str]] = {}
+    for one in answers:
+        runs.setdefault(one.line, []).append(one.run)
+    return [f"{_named(names)}: {line}" if many else line for line, names in runs.items()]
+
+
+def _named(runs: Sequence[str]) -> str:
+    """Return the names of a few runs, or the number of many.
+
+    >>> _named(["a", "b"]), _named(["a", "b", "c", "d"])
+    ('a and b', '4 runs')
+    """
+    return listed(runs) if len(runs) <= _MOST_NAMED else f"{len(runs):,} runs"

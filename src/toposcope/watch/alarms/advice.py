@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from toposcope.core.wording import command
 from toposcope.rules.replay import advised
 from toposcope.watch.alarms.base import Alarm
 from toposcope.watch.alarms.of_rule import rule_of_companions
 from toposcope.watch.alarms.registry import alarms
 
 
-def next_step(test: str, good: int | None) -> str:
+def next_step(test: str, good: int | None, compared: Sequence[str] = ()) -> str:
     """Return what to do after an alarm of a test; `good` is the last good step, if known.
 
+    `compared` are the paths of the checkpoint before the alarm and of the one at it, if they are known.
+
     >>> next_step("not finite", 300)
-    'stop, and resume from step 300: later checkpoints are unusable'
+    'stop, and resume from step 300: this checkpoint is unusable'
     """
     if (rule := rule_of_companions(test)) is not None:
         return rule.remedy
-    return advised(next((one.next for one in alarms() if one.test == test), Alarm.next), good)
+    advice = next((one.next for one in alarms() if one.test == test), Alarm.next)
+    how = f": {command('compare', *compared)}" if compared else ""
+    return advised(advice.replace("{compared}", how), good)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from toposcope.core.wording import command
 from toposcope.statistics.alarms.panel import Judged, Panel
 from toposcope.subjects.optimizer.features import EFFECTIVE_RATE, UPDATE_RMS
 from toposcope.subjects.weights import features as of
@@ -44,7 +43,7 @@ class MatrixOrHead(Alarm):
 
     test = "matrix or head"
     share = 2.0
-    next = f"compare this checkpoint with the one before: {command('compare', 'BEFORE', 'AFTER')}"
+    next = "compare this checkpoint with the one before{compared}"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

@@ -20,7 +20,7 @@ class NotFinite(Alarm):
     """A matrix or head that could not be measured, or a checkpoint without one finite tensor."""
 
     test = "not finite"
-    next = "stop, and resume{back}: later checkpoints are unusable"
+    next = "stop, and resume{back}: this checkpoint is unusable"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

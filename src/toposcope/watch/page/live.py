@@ -16,7 +16,7 @@ import pandas as pd
 from toposcope.core.groups import sizes
 from toposcope.store import parts
 from toposcope.store.schema import METRICS
-from toposcope.watch.first_line import events_of
+from toposcope.watch.first_line import beside_passed, events_of
 from toposcope.watch.journal import Event, named_later
 from toposcope.watch.loss_health import alarm_key
 from toposcope.watch.page.diagrams import StoredDiagrams
@@ -136,8 +136,11 @@ class Live:
         """Return the alarms of the journal, the latest last."""
         return [event for event in self.events if event.kind == "alarm"]
 
-    def alarms(self, raised: Sequence[Event] | None = None) -> list[ShownAlarm]:
-        """Return events of alarms as they are shown, the latest first; by default of all that were raised."""
+    def alarms(self, raised: Sequence[Event] | None = None, passed: Sequence[Event] = ()) -> list[ShownAlarm]:
+        """Return events of alarms as they are shown, the latest first; by default of all that were raised.
+
+        An alarm that has `passed` is told with the open event that it belongs to, else after all of these.
+        """
         later = {
             (event.run, test, event.step): event
             for event in self.events
@@ -145,7 +148,7 @@ class Live:
         }
         return [
             one_block([self._shown(alarm, later) for alarm in event])
-            for event in events_of(self.raised() if raised is None else raised)[::-1]
+            for event in beside_passed(events_of(self.raised() if raised is None else raised), passed)[::-1]
         ]
 
     def _shown(self, event: Event, later: Mapping[Any, Event]) -> ShownAlarm:

@@ -65,7 +65,7 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
             "title": _title(live), "live": live,
             "next_alarm": first.next if first.lead is Lead.ALARM else "",
             "counts": counts, "acts": first.acts,
-            "alarms": [*live.alarms(standing), *live.alarms(back)][:_ALARMS],
+            "alarms": live.alarms(standing, back)[:_ALARMS],
             "health": list(answer.get("health", ())), "odd": list(answer.get("odd", ())),
             "headline": _headline(live, first, answer, counts),
             "doing": _doing(live, answer, work, counts),
