@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import toposcope
+from tests.syntax import parsed
 from toposcope.store.schema import TABLES
 from toposcope.subjects.catalogue import DECLARED
 
@@ -33,7 +34,7 @@ def _modules() -> Iterator[tuple[str, ast.Module]]:
         name = path.relative_to(ROOT).as_posix()
         drawing = any(folder in name for folder in DRAWING)
         if drawing or not name.startswith((*DECLARING, PAPERS)):
-            yield name, ast.parse(path.read_text(encoding="utf-8"))
+            yield name, parsed(path)
 
 
 def _texts(tree: ast.AST) -> Iterator[ast.Constant]:

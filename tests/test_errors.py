@@ -10,6 +10,7 @@ import click
 import pytest
 
 import toposcope
+from tests.syntax import parsed
 from toposcope.cli.main import COMMANDS
 from toposcope.cli.main import toposcope as group
 from toposcope.core.errors import BrokenOffError, InputError, MissingExtraError, StoreError, install_command
@@ -138,12 +139,12 @@ def _calls(tree: ast.AST, names: set[str]) -> list[ast.Call]:
 
 
 def test_a_mark_stands_only_in_an_error_or_in_a_text_that_is_rendered():
-    trees = {
-        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")
-    }
+    trees = {path.relative_to(SOURCE).as_posix(): parsed(path) for path in SOURCE.rglob("*.py")}
     resolving = _kinds(list(trees.values())) | {"rendered"}
     outside = set()
     for name, tree in trees.items():
+        if "toposcope.core.wording" not in (SOURCE / name).read_text():
+            continue
         if "toposcope.core.wording" not in {getattr(node, "module", None) for node in ast.walk(tree)}:
             continue
         resolved = {id(node) for call in _calls(tree, resolving) for node in ast.walk(call)}
@@ -153,7 +154,7 @@ def test_a_mark_stands_only_in_an_error_or_in_a_text_that_is_rendered():
 
 
 def test_no_error_spells_an_option_or_a_command_for_one_reader_alone():
-    trees = [ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")]
+    trees = [parsed(path) for path in SOURCE.rglob("*.py")]
     kinds = _kinds(trees)
     raised = [_texts(call) for tree in trees for call in _calls(tree, kinds)]
     assert len(raised) > 400
@@ -185,7 +186,7 @@ def test_every_argument_that_an_error_names_is_one_of_a_command():
     for path in SOURCE.rglob("*.py"):
         if str(path.relative_to(SOURCE)).startswith(ARRAYS_ALONE):
             continue
-        tree = ast.parse(path.read_text())
+        tree = parsed(path)
         for call in [node for node in ast.walk(tree) if isinstance(node, ast.Call)]:
             said = [one.value for one in call.keywords if one.arg == "argument"]
             marks = path.name != "options.py" and getattr(call.func, "id", "") == "option"
@@ -203,7 +204,7 @@ def test_no_message_names_an_option_without_its_mark():
     for file in sorted(root.rglob("*.py")):
         if str(file.relative_to(root)).startswith(ARRAYS_ALONE):
             continue
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(parsed(file)):
             if not (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.JoinedStr)):
                 continue
             if not getattr(node.func, "id", "").endswith("Error"):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.syntax import parsed
+
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "toposcope"
 OURS = ("toposcope", "benchmarks")
@@ -56,7 +58,7 @@ def test_no_two_classes_share_a_name():
 
     places = defaultdict(list)
     for path in sorted(Path(toposcope.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.name}:{node.lineno}")
     assert {name: where for name, where in places.items() if len(where) > 1} == {}

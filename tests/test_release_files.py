@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import toposcope
+from tests.syntax import parsed
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -39,7 +40,7 @@ def test_whatever_is_imported_is_declared() -> None:
     declared = {re.split(r"[\[>]", line)[0].replace("-", "_") for line in [*PROJECT["dependencies"], *extras]}
     imported = set()
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

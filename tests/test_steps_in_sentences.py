@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import toposcope
+from tests.syntax import parsed
 from toposcope.core.forms import step_text
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
@@ -36,7 +37,7 @@ def test_no_text_has_a_bare_step() -> None:
 
 def _bare_counts(source: Path) -> Iterator[str]:
     """Yield each `{len(...)} words` of a text that has no format."""
-    for text in ast.walk(ast.parse(source.read_text())):
+    for text in ast.walk(parsed(source)):
         for part, after in zip(text.values, text.values[1:], strict=False) if _is_text(text) else ():
             bare = isinstance(part, ast.FormattedValue) and part.format_spec is None
             if bare and _counts(part.value) and isinstance(after, ast.Constant) and WORD.match(after.value):

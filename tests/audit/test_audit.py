@@ -87,7 +87,6 @@ def test_weights_that_start_from_zero_are_healthy(tmp_path: Path):
     assert audit(open_series(folder)) == []
 
 
-@pytest.mark.sample
 @pytest.mark.slow
 def test_no_fault_is_found_in_the_five_small_runs(shared_data: Path):
     """A position embedding of eight rows that learns from near 0 is remarked on in one of them."""

@@ -122,6 +122,7 @@ def test_steps_that_only_some_logs_share_are_compared_where_most_have_them() -> 
     assert "(the others have" in one
 
 
+@pytest.mark.calibration
 def test_in_200_groups_with_equal_settings_no_setting_is_named() -> None:
     wrong = [i for i in range(200) if named(seed(5 * i), [seed(5 * i + k) for k in range(1, 5)])]
     assert wrong == []

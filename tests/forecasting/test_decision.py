@@ -36,6 +36,7 @@ def synthetic():
     ]
 
 
+@pytest.mark.slow
 def test_default_never_regrets_more_than_going_on_and_less_on_synthetic_truth(synthetic):
     table = regret_table(synthetic, (0.1, 0.3, 0.6), rules=WITH_TOPOLOGY)
     mean = regret_summary(table).set_index("rule")["mean_regret"]

@@ -283,6 +283,7 @@ def test_ridge_leaves_out_what_refitting_leaves_out():
 # -- no work twice, and none whose result means nothing
 
 
+@pytest.mark.slow
 def test_leaving_out_runs_in_turn_fits_the_same_runs_once(monkeypatch):
     from toposcope.forecasting import annealing
 

@@ -154,6 +154,7 @@ def test_a_decay_that_may_come_lowers_the_lower_end_and_a_plan_does_not():
     assert "lower end is 4.0% lower" in unknown.reason
 
 
+@pytest.mark.calibration
 def test_the_interval_holds_about_as_often_as_it_says_on_laws_that_go_on():
     held = []
     for seed in range(120):

@@ -293,6 +293,7 @@ def test_a_jump_in_the_last_losses_and_a_climb_of_a_short_log_are_diverging():
     assert kinds(climbing) == ["diverging"]
 
 
+@pytest.mark.calibration
 def test_few_losses_and_correlated_noise_are_seldom_called_diverging():
     rng, alarms = np.random.default_rng(4), 0
     for _ in range(200):

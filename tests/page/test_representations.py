@@ -429,6 +429,7 @@ def test_gradients_alone_get_a_part_of_their_own(tmp_path, unprinted):
     assert set(table["column"]) == {"gradient_rips/euclidean/pooled/h0_total"}
 
 
+@pytest.mark.slow
 def test_gradients_stand_once_on_a_page_of_weights_and_representations(tmp_path, unprinted):
     store = _write(tmp_path / "store", ("perplexity", "weights", "gradients"))
     page = report(store, tmp_path / "report").page

@@ -85,6 +85,7 @@ def test_the_hash_of_rows_tells_each_of_their_values(monkeypatch):
     assert run.digest(rows) == run.digest(rows.copy())
 
 
+@pytest.mark.slow
 def test_a_long_run_is_judged_in_the_memory_of_a_few_columns():
     count = 400_000
     random = np.random.default_rng(0)

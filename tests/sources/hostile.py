@@ -8,6 +8,7 @@ import pickle
 import struct
 import zipfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,7 @@ MERSENNE = 2**61 - 1
 """The modulus of Python's hash of integers: multiples of it collide."""
 
 
+@cache
 def costly_pickles() -> dict[str, bytes]:
     """Return small pickles that would hold a careless reader for minutes, or end in a RecursionError."""
 
@@ -302,6 +304,7 @@ def mutate(data: bytes, rng: np.random.Generator) -> bytes:
     return bytes(out)
 
 
+@cache
 def metadata_pickles() -> dict[str, bytes]:
     """Return the metadata of distributed checkpoints that would hold a careless reader for minutes."""
 

@@ -196,7 +196,7 @@ def test_costly_distributed_metadata(tmp_path: Path, name: str, why: str):
         ("a name that is a record", "a part of it is named by a Record"),
         ("a name that is endless", "a part of it is named by a Record"),
         ("one name twice", "two of its tensors are named 'a.b.w'; rename one"),
-        ("one tensor often", "more than 200,000 entries"),
+        pytest.param("one tensor often", "more than 200,000 entries", marks=pytest.mark.slow),
     ],
 )
 def test_what_small_pickles_may_cost(tmp_path: Path, name: str, why: str):

@@ -132,7 +132,6 @@ def test_noise_is_whitened_exactly(model: int) -> None:
     assert noise.PERSISTENCE[model] == pytest.approx(cov[0, 1] / cov[0, 0])
 
 
-@pytest.mark.sample
 @pytest.mark.calibration
 def test_the_packaged_reference_is_the_simulated_one() -> None:
     held, rate = reference.packaged()[25]

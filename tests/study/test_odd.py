@@ -38,12 +38,14 @@ def table(losses: np.ndarray, **columns: object) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).assign(**columns)
 
 
-@pytest.mark.parametrize("runs", [4, 5, 10])
+@pytest.mark.calibration
+@pytest.mark.parametrize("runs", [pytest.param(4, marks=pytest.mark.sample), 5, 10])
 def test_a_group_of_healthy_runs_has_an_odd_one_in_five_percent(runs: int) -> None:
     found = [bool(odd_runs({"loss": healthy(runs, seed)}, STEPS)) for seed in range(400)]
     assert np.mean(found) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
+@pytest.mark.calibration
 def test_offsets_that_last_keep_their_part_of_the_level_exactly() -> None:
     rate = []
     for seed in range(600):
@@ -184,10 +186,10 @@ def test_check_and_analyze_say_one_thing_of_one_table(
     ground = next(one for one in checked.runs[0].judgement.grounds if one.kind == "odd run")
     assert checked.runs[0].run == "s3"
     assert ground.sentence.startswith("not like its 4 siblings: loss ")
-    finding = ts.analyze(path).findings["odd"]
-    assert finding.strength == "odd"
-    assert [one["run"] for one in finding.numbers["odd"]] == ["s3"]
-    assert ts.analyze(path).findings.headline == f"Run s3 is {ground.sentence}."
+    findings = ts.analyze(path).findings
+    assert findings["odd"].strength == "odd"
+    assert [one["run"] for one in findings["odd"].numbers["odd"]] == ["s3"]
+    assert findings.headline == f"Run s3 is {ground.sentence}."
     with pytest.raises(SystemExit) as ended:
         main(["check", str(path), "--json"])
     assert ended.value.code == 1
@@ -221,7 +223,9 @@ def exit_code(*words: str) -> int:
 ADVICE = re.compile(r"leave\s+it\s+out:\s+--without\s+(\S+?)\.?(?=\s|$)")
 
 
-@pytest.mark.parametrize("command", [["check"], ["analyze"], ["report", "--out", "REPORT"]])
+@pytest.mark.parametrize("command", [
+    ["check"], ["analyze"], pytest.param(["report", "--out", "REPORT"], marks=pytest.mark.slow)
+])  # fmt: skip
 def test_the_advice_to_leave_a_run_out_works_as_printed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,8 +91,22 @@ def answer(function: Callable[[object], object], source: object) -> str:
     return " ".join(re.sub(r"the table|\S*\brun\.csv|\bfirst\b", "SOURCE", said).split())
 
 
-@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+ALWAYS_ANALYZED = (
+    "loss", "two known losses", "loss and held-out loss", "a held-out loss in one run", "several runs",
+    "epochs", "no step", "a text among the losses", "runs and steps in the index", "no row",
+)  # fmt: skip
+"""Tables that are analyzed in `make test`, too: all thirty together take a quarter of a minute."""
+CASES = [
+    pytest.param(
+        table, function, id=f"{name}-{call}",
+        marks=[pytest.mark.slow] if call == "analyze" and name not in ALWAYS_ANALYZED else [],
+    )
+    for name, table in TABLES.items()
+    for call, function in FUNCTIONS.items()
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("table", "function"), CASES)
 def test_a_table_has_one_answer_in_memory_and_in_a_file(
     table: pd.DataFrame, function: Callable[[object], object], tmp_path: Path
 ) -> None:

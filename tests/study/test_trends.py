@@ -280,6 +280,7 @@ def test_an_interval_excludes_zero_where_p_is_below_the_level_and_only_there(pla
     assert result.spikes.any()  # rows whose interval is that of the alignment
 
 
+@pytest.mark.calibration
 def test_an_interval_reaches_further_where_both_persist() -> None:
     x, y = planted_pairs(0.7, STEPS, 200, kind="walk")
     a, b = whiten(x, STEPS), whiten(y, STEPS)
@@ -398,6 +399,7 @@ def test_what_can_be_detected_is_found_as_often_as_said() -> None:
     assert detectable_r(45, 1) < r < detectable_r(45, 1000)
 
 
+@pytest.mark.calibration
 def test_a_strong_relation_passes_a_family_of_sixty() -> None:
     x, y = planted_pairs(0.7, STEPS, 500)
     p = innovation_test(whiten(x, STEPS), whiten(y, STEPS), intervals=False).p
@@ -666,6 +668,7 @@ def test_mostly_missing_checkpoints_have_no_second_p() -> None:
     assert np.array_equal((test.p <= 0.05)[tested], outside[tested])
 
 
+@pytest.mark.calibration
 def test_one_turn_on_uneven_steps_is_not_tested() -> None:
     g = np.random.default_rng(2)
     steps = np.unique(np.r_[0.0, np.geomspace(1, 143_000, 50).round()])
@@ -757,6 +760,7 @@ def test_few_or_missing_checkpoints_repeat_no_shape() -> None:
     assert not any("a pattern of" in note for note in freed(*holes)[2])
 
 
+@pytest.mark.calibration
 def test_a_walk_has_a_unit_root_where_checkpoints_are_few() -> None:
     few = STEPS[:26]
     g = np.random.default_rng(4)

@@ -203,6 +203,7 @@ def test_scores_of_skewed_noise_have_no_mean() -> None:
     assert (scores(holes)[7] == 0.0).all()
 
 
+@pytest.mark.calibration
 def test_spikes_upwards_at_independent_checkpoints_are_nothing() -> None:
     g, n = np.random.default_rng(1), 300
     x, y = (

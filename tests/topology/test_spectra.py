@@ -87,6 +87,7 @@ def test_the_decay_of_a_decaying_spectrum(case: str) -> None:
     assert found.value == pytest.approx(exact, rel=max(5 * found.error, 1e-4))
 
 
+@pytest.mark.calibration
 def test_standard_errors_are_of_the_size_of_the_errors() -> None:
     W = cases()["noise"]
     exact = baselines(W)["rankme_eigenvalues"]

@@ -218,9 +218,10 @@ def test_a_matrix_leaves_its_level_only_beside_the_others(fold, tells):
 
     def told(change):
         levels, found = UpdateLevels(), []
+        lengths = {(f"h.{k // 2}.m{k}", k // 2): 1.0 for k in range(8)}
+        before, after = (_updates(change(lengths, i)) for i in (0, 25))
         for i in range(40):
-            lengths = {(f"h.{k // 2}.m{k}", k // 2): 1.0 for k in range(8)}
-            found += levels.update(10 * i, 10 * (i - 1), 1e-3, _updates(change(lengths, i)))
+            found += levels.update(10 * i, 10 * (i - 1), 1e-3, after if i >= 25 else before)
         return {one.change.key[0] for one in found}
 
     def alike(lengths, i):
@@ -253,13 +254,17 @@ def test_an_expert_that_is_used_again_becomes_as_fast_as_the_others():
 @pytest.mark.parametrize("fold", [8.0, 1 / 8])
 def test_updates_behind_a_gate_near_0_may_fall(gate, layer, size, tells, fold):
     """Gradients pass through a gate: those behind one near 0 vanish by themselves."""
-    levels, found = UpdateLevels(), []
-    for i in range(40):
+
+    def rows(length):
         lengths = {(f"h.{k // 2}.m{k}", k // 2): 1.0 for k in range(8)}
-        lengths["h.1.m2", 1] = fold if i >= 25 else 1.0
+        lengths["h.1.m2", 1] = length
         matrices = _updates(lengths)
         largest = matrices[matrices["feature"] == "update_norm"].assign(feature="row_largest")
         of_gate = _rows({(gate, None, "tensor_rms"): size}).assign(layer=layer)
-        rows = pd.concat([matrices, largest, of_gate.astype({"layer": float})], ignore_index=True)
-        found += levels.update(10 * i, 10 * (i - 1), 1e-3, rows)
+        return pd.concat([matrices, largest, of_gate.astype({"layer": float})], ignore_index=True)
+
+    levels, found = UpdateLevels(), []
+    before, after = rows(1.0), rows(fold)
+    for i in range(40):
+        found += levels.update(10 * i, 10 * (i - 1), 1e-3, after if i >= 25 else before)
     assert {one.change.key[0] for one in found} == ({"h.1.m2"} if tells or fold > 1 else set())
