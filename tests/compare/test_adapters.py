@@ -74,7 +74,6 @@ def call(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, st
 
 
 @pytest.mark.slow
-@pytest.mark.sample
 def test_every_planted_fault_is_named_and_no_sound_adapter_is_accused(tmp_path: Path) -> None:
     """20 of each of four faults, and 40 sound adapters of many ranks and scales, alone and beside a base."""
     found = dict.fromkeys(("zero", "nan", "equal to the base", "equal across steps"), 0)

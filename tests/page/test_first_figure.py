@@ -95,6 +95,7 @@ def test_the_first_figure_has_the_odd_run_of_another_group(tmp_path: Path) -> No
     assert first.findings.first.title.startswith("Run s3 is not like its 4 siblings")
 
 
+@pytest.mark.slow
 def test_a_group_of_odd_runs_alone_says_nothing_twice(tmp_path: Path) -> None:
     analysis = two_groups(tmp_path)
     assert [study.aside for study in analysis.studies] == [False, True]
@@ -121,6 +122,7 @@ def test_titles_are_findings(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_at_most_150_words(tmp_path: Path) -> None:
     runs = [
         pd.DataFrame({"run": f"s{i}", "step": STEPS, "loss": losses(i, 1.15 if i == 3 else 1.0)})

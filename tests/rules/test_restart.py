@@ -102,13 +102,15 @@ def test_what_a_restart_did_is_told_by_its_pairs(change: Change, level: str, wor
     assert bool(said.remedy) == (level == LOOK)
 
 
-@pytest.mark.parametrize("rows", [5, 20, 100])
+@pytest.mark.calibration
+@pytest.mark.parametrize("rows", [5, pytest.param(20, marks=pytest.mark.sample), 100])
 def test_other_batches_are_no_worse_restart(rows: int) -> None:
     levels = [one.level for seed in range(100, 160) for one in remarks(other_batches, rows=rows, seed=seed)]
     assert len(levels) == 60
     assert levels.count(LOOK) <= 3
 
 
+@pytest.mark.calibration
 def test_a_smoothed_log_is_no_worse_restart() -> None:
     """The mean of ten rows has a tenth of the free numbers that it seems to have."""
 

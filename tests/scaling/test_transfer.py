@@ -15,6 +15,7 @@ def test_planted_loss_to_loss_is_recovered_with_its_floors():
     assert np.isnan(fit.predict(np.array([0.5])))[0]
 
 
+@pytest.mark.calibration
 def test_loss_to_loss_interval_covers_the_planted_power():
     hits = 0
     for seed in range(20):

@@ -61,6 +61,7 @@ def test_real_rows_contradict_the_reports_totals(shared_data):
     assert not any(quantity == "perplexity" for _, _, quantity in wrong)
 
 
+@pytest.mark.slow
 def test_real_rows_show_the_noise_between_equal_models(shared_data):
     noise = _by_title(reproduce_rows(shared_data / "seed_embeddings"), "The noise")
     counts = {row[0]: row[4] for row in noise.rows if row[1] == "h1_n_features"}

@@ -18,6 +18,7 @@ def said_to_move(values: np.ndarray) -> bool:
     return beyond_scatter(SeriesTable(rows, rows, pd.DataFrame(), ()), "mine", "one")
 
 
+@pytest.mark.calibration
 @pytest.mark.parametrize("n", [6, 12, 61, 300])
 def test_pure_noise_is_said_to_move_in_one_of_twenty(n):
     draws = np.random.default_rng(n).standard_normal((2000, n))

@@ -99,7 +99,6 @@ def test_a_changed_checkpoint_is_measured_again(
     assert measure(runs, tmp_path / "s", "baselines").done == 10
 
 
-@pytest.mark.sample
 @pytest.mark.slow
 def test_processes_give_the_same_store(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
     report = measure(runs, tmp_path / "jobs", jobs=2)

@@ -38,7 +38,6 @@ def test_many_diagrams_are_split_at_random_and_the_same_way_each_time():
 
 
 @pytest.mark.calibration
-@pytest.mark.sample
 def test_the_level_is_exact():
     """With 39 random splits p takes the values k/40 with equal probability: P(p <= 1/20) = 1/20."""
     generator = np.random.default_rng(4)
