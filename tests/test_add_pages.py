@@ -67,7 +67,6 @@ def _toposcope(folder: Path, *typed: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample
 def test_a_figure_is_one_module_and_stands_in_the_card_of_its_question(tmp_path: Path) -> None:
     out = _run("add-a-figure.md", tmp_path)
     assert out.split()[:2] == ["loss_table", "moves_table"]  # the page's chart, then the first answer's

@@ -66,6 +66,7 @@ def assert_names_all(sentence: str) -> None:
     assert sentence.endswith("; its learning rate is 4.41e-4 at step 10 (the others have 4.9e-5)")
 
 
+@pytest.mark.slow
 def test_the_three_agree_on_a_folder_with_a_log_alone(tmp_path: Path) -> None:
     place = tmp_path / "logs"
     place.mkdir()
@@ -95,6 +96,7 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_three_agree_on_checkpoints_with_logs_and_on_their_store(series: Path, tmp_path: Path) -> None:
     """check of the folder, and check, analyze and the page of the store that was measured from it."""
     run, sentence = checked(series)
