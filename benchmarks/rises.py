@@ -3,7 +3,8 @@
 Series of 51 checkpoints in persistent noise with a smooth rise over 15 to 25 of them, 2.5 standard deviations
 high. First the share of series that each statistic ranks at 5% among 39 draws of the same noise. The
 statistics are the height of the highest step up (`studies.grokking.rises`, the one in use), the sum of
-squares of the best rising curve, the last quarter minus the first, and the gain of the search for changes without its waves.
+squares of the best rising curve, the last quarter minus the first, and the gain of the search for changes
+without its waves.
 Then how often the 95% sets of `studies.grokking.rises.place` contain the start and the middle of a logistic
 rise, to half a checkpoint.
 """

@@ -83,10 +83,11 @@ def analyze(
 
 def stores_among(source: Source | Sequence[Source]) -> list[Path]:
     """Return the folders of the stores among the sources."""
-    from toposcope.runs.reading import listed
-    from toposcope.store import MANIFEST
+    from toposcope.store import MANIFEST, Store
 
-    paths = [Path(one) for one in listed(source) if isinstance(one, str)]
+    several = source if isinstance(source, list | tuple) else [source]
+    places = [one.path if isinstance(one, Store) else one for one in several]
+    paths = [Path(place) for place in places if isinstance(place, str | Path)]
     return [path for path in paths if (path / MANIFEST).is_file()]
 
 
