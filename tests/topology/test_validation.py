@@ -109,7 +109,7 @@ BAD_DISTANCES = {
     "not square": (np.zeros((2, 3)), "square"),
     "empty": (np.zeros((0, 0)), "empty"),
     "NaN": (np.array([[0, NAN], [NAN, 0]]), "is nan"),
-    "infinite": (np.array([[0, INF], [INF, 0]]), "is inf"),
+    "negative infinite": (np.array([[0, -INF], [-INF, 0]]), "is -inf"),
     "negative": (np.array([[0, -1.0], [-1.0, 0]]), "negative distance"),
     "diagonal": (np.array([[0, 1.0], [1.0, 0.5]]), r"\[1, 1\] = 0.5"),
     "not symmetric": (np.array([[0, 1.0], [2.0, 0]]), "not symmetric"),

@@ -19,6 +19,7 @@ from toposcope.kernels.rips_h1 import h1_pairs
 from toposcope.kernels.rips_h2 import h2_pairs
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.components import components
+from toposcope.topology.graphs import edge_lengths, warn_of_mistakes
 from toposcope.topology.units import binary_exponent, scaled
 
 Bars = list[np.ndarray]
@@ -52,7 +53,9 @@ def rips(
     Parameters
     ----------
     X : array of shape (n, d), or (n, n) when `metric` is "precomputed"
-        Points of any float type, or distances.
+        Points of any float type, or distances. A distance may be infinite, and a scipy sparse matrix may be
+        given: then there is no edge, and the complex is the flag complex of the weighted graph. Entries that
+        are stored as 0 are edges of length 0.
     maxdim : int
         Highest homology dimension.
     metric : {"euclidean", "cosine", "precomputed"}
@@ -79,6 +82,11 @@ def rips(
     InputError
         Bad points, distances or options, or a computation over the memory limit.
 
+    Warns
+    -----
+    UserWarning
+        If X looks transposed, or like a matrix of distances whose metric was not named.
+
     References
     ----------
     Bauer, "Ripser: efficient computation of Vietoris-Rips persistence barcodes", J. Appl. Comput. Topology
@@ -90,13 +98,42 @@ def rips(
     >>> h0, h1 = rips(square)
     >>> [(round(float(b), 6), round(float(d), 6)) for b, d in zip(h1.birth, h1.death)]
     [(1.0, 1.414214)]
+
+    A weighted graph: a cycle of four edges, which nothing fills.
+
+    >>> no = np.inf
+    >>> cycle = np.array([[0, 1, no, 1], [1, 0, 1, no], [no, 1, 0, 1], [1, no, 1, 0]])
+    >>> h0, h1 = rips(cycle, metric="precomputed")
+    >>> h1.birth.tolist(), h1.death.tolist()
+    ([1.0], [inf])
     """
     _check_options(maxdim, thresh, backend, field)
     if maxdim == 0 and metric != "precomputed":
         return [_cut(components(X, metric=metric, name=name), thresh)]  # type: ignore[arg-type]
+    if metric == "precomputed" and (graph := edge_lengths(X, name=name)) is not None:
+        _check_memory(graph, maxdim, field, memory_limit, name)
+        return _of_graph(graph, maxdim, thresh, backend, field)
     _check_memory(X, maxdim, field, memory_limit, name)
     distances = distance_matrix(X, metric, name=name)
+    warn_of_mistakes(X, metric, name=name)
     return _persistence(distances, maxdim, metric, thresh, backend, field, serial=False)
+
+
+def _of_graph(
+    lengths: np.ndarray, maxdim: int, thresh: float | None, backend: str, field: int
+) -> list[Diagram]:
+    """Return the diagrams of the flag complex of a weighted graph: infinity means no edge.
+
+    Missing edges get a length beyond all others, and the filtration is cut before it.
+    """
+    edges = lengths[np.isfinite(lengths)]
+    longest = float(edges.max())
+    cut = longest if thresh is None else min(float(thresh), longest)
+    beyond = min(2 * longest, float(np.finfo(np.float64).max)) or 1.0
+    filled = np.where(np.isfinite(lengths), lengths, beyond)
+    diagrams = _persistence(filled, maxdim, "precomputed", cut, backend, field, serial=False)
+    truncated = float(thresh) if thresh is not None and thresh < longest else None
+    return [replace(diagram, truncated_at=truncated) for diagram in diagrams]
 
 
 def rips_batch(
