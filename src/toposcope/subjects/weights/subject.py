@@ -15,6 +15,7 @@ SUBJECT = Subject(
     null=SHUFFLED.format("weights"),
     size=SIZE.format("the weights"),
     request=WeightOptions,
+    tables="toposcope.subjects.weights.tables.equivalents:TABLES",
     figures="toposcope.subjects.weights.page.part:FIGURES",
     page_tables="toposcope.subjects.weights.page.part:tables",
     declared=DECLARED,

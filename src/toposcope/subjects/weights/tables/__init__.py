@@ -1,0 +1,1 @@
+"""The result tables of the weights."""
