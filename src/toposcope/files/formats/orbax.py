@@ -112,7 +112,7 @@ def _listed(item: Folder) -> Iterator[StoredArray]:
         if (
             not isinstance(value, dict)
             or value.get("skip_deserialize")
-            or value.get("value_type") in _NOT_READ
+            or str(value.get("value_type")) in _NOT_READ
         ):
             continue
         keys = _keys(item.label, entry.get("key_metadata"))

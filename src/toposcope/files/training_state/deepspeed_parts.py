@@ -26,6 +26,7 @@ from toposcope.files.training_state.nouns import (
     ScheduleState,
     StateTensor,
     TrainingState,
+    as_number,
 )
 from toposcope.files.training_state.torch_parts import (
     FIRST,
@@ -76,7 +77,7 @@ def deepspeed_state(folder: Folder) -> TrainingState:
     return TrainingState(
         WRITER, (joined(optimizers),), () if schedule is None else (schedule,),
         tuple(name for name in model if isinstance(name, str) and ("rng" in name or "random_state" in name)),
-        {"total samples": float(samples)} if type(samples) is int else {},
+        {"total samples": count} if (count := as_number(samples)) is not None else {},
         step if type(step) is int else None,
         unread=tuple(f"{WRITER}'s {name}" for name in others),
     )  # fmt: skip
@@ -106,8 +107,8 @@ class _Part:
         self.slices = [one for one in _list(outer.get("param_slice_mappings")) if isinstance(one, Mapping)]
         self.paddings = _list(outer.get("group_paddings"))
         count = outer.get("partition_count")
-        count = max(_list(count), default=1) if not isinstance(count, int) else count
-        self.ranks = count if type(count) is int and 0 < count < 100_000 else 1
+        counts = [one for one in (_list(count) or [count]) if type(one) is int and 0 < one < 100_000]
+        self.ranks = max(counts, default=1)
 
     def fields(self, group: int) -> Mapping[Any, Any]:
         """Return what the optimiser keeps of a group."""
@@ -239,8 +240,8 @@ def _shapes(model: Mapping[str, Any]) -> dict[str, Shape]:
 
 def _schedule(tree: Any) -> ScheduleState | None:
     """Return the schedule: PyTorch's, or DeepSpeed's own, which count from 0."""
-    last = tree.get("last_batch_iteration") if isinstance(tree, Mapping) else None
-    return ScheduleState(float(last + 1)) if type(last) is int else schedule_of(tree)
+    last = as_number(tree.get("last_batch_iteration")) if isinstance(tree, Mapping) else None
+    return ScheduleState(last + 1) if last is not None else schedule_of(tree)
 
 
 def _list(value: Any) -> list[Any]:

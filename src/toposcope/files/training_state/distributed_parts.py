@@ -21,6 +21,7 @@ from toposcope.files.training_state.nouns import (
     Rows,
     StateTensor,
     TrainingState,
+    as_number,
 )
 from toposcope.files.training_state.torch_dist_parts import is_torch_dist, torch_dist_state
 from toposcope.files.training_state.torch_parts import (
@@ -95,7 +96,7 @@ def _inner_counts(reader: DistributedReader, name: str, stored: str) -> dict[str
             pending += [(f"{at}.{key}", one, depth + 1) for key, one in list(part.items())[:_MOST_COUNTS]
                         if isinstance(key, str)]  # fmt: skip
         elif type(part) is int and _COUNTER.search(at.rsplit(".", 1)[-1]):
-            counts[at] = float(part)
+            counts[at] = as_number(part)
     return counts
 
 
@@ -162,8 +163,7 @@ def _number(reader: DistributedReader, name: str | None) -> float | None:
     if info is not None:
         one = math.prod(info.shape) == 1
         return float(reader.read(name).astype(np.float64).reshape(-1)[0]) if one else None
-    value = reader.value(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return as_number(reader.value(name))
 
 
 def _part(reader: DistributedReader, names: Mapping[str, str], head: str) -> dict[str, Any]:

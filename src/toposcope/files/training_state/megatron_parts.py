@@ -26,6 +26,7 @@ from toposcope.files.training_state.nouns import (
     ScheduleState,
     StateTensor,
     TrainingState,
+    as_number,
 )
 from toposcope.files.training_state.torch_parts import (
     UPDATES,
@@ -167,14 +168,15 @@ def schedule_of(main: Mapping[Any, Any]) -> Iterator[ScheduleState]:
     """Yield the schedule of the rate, which counts samples."""
     for name in ("opt_param_scheduler", "lr_scheduler"):
         tree = main.get(name)
-        count = tree.get("num_steps", tree.get("num_iters")) if isinstance(tree, Mapping) else None
-        if isinstance(count, int | float) and not isinstance(count, bool):
-            yield ScheduleState(float(count))
+        stated = tree.get("num_steps", tree.get("num_iters")) if isinstance(tree, Mapping) else None
+        count = as_number(stated)
+        if count is not None:
+            yield ScheduleState(count)
             return
 
 
 def samples_of(args: Any) -> dict[str, float | None]:
     """Return how many samples were read, from the arguments that the file states."""
     fields = args.state if isinstance(args, Record) else args
-    count = fields.get("consumed_train_samples") if isinstance(fields, Mapping) else None
-    return {"total samples": float(count)} if type(count) is int else {}
+    count = as_number(fields.get("consumed_train_samples")) if isinstance(fields, Mapping) else None
+    return {"total samples": count} if count is not None else {}

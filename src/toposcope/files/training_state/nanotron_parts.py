@@ -20,6 +20,7 @@ from toposcope.files.training_state.nouns import (
     ParameterState,
     StateTensor,
     TrainingState,
+    as_number,
 )
 from toposcope.files.training_state.torch_parts import (
     is_optimizer,
@@ -71,7 +72,7 @@ def nanotron_state(folder: Folder) -> TrainingState:
     return TrainingState(
         WRITER, (joined(parts, flat=not whole),) if parts else (), () if schedule is None else (schedule,),
         ("random",) if "random" in folder.folders() and folder.sub("random").files() else (),
-        {"total samples": float(samples)} if type(samples) is int else {},
+        {"total samples": read} if (read := as_number(samples)) is not None else {},
         step if type(step) is int else None,
     )  # fmt: skip
 

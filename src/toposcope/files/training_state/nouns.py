@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,17 @@ Setting = float | str | tuple[float, ...]
 
 BLOCK_BYTES = 1 << 22
 """How many bytes of a moment are in memory at once."""
+
+
+def as_number(value: Any) -> float | None:
+    """Return a stated number; None for anything else, and for one that no count or rate can be.
+
+    >>> as_number(3), as_number(True), as_number("3"), as_number(10**400)
+    (3.0, None, None, None)
+    """
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if isinstance(value, float) or abs(value) < 2**63 else None
 
 
 @dataclass(frozen=True, slots=True)

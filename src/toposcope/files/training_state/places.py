@@ -21,7 +21,7 @@ from toposcope.files.training_state.deepspeed_parts import deepspeed_folder, dee
 from toposcope.files.training_state.distributed_parts import distributed_state
 from toposcope.files.training_state.megatron_parts import is_megatron, megatron_state
 from toposcope.files.training_state.nanotron_parts import is_nanotron_state, nanotron_state
-from toposcope.files.training_state.nouns import OptimizerState, ScheduleState, TrainingState
+from toposcope.files.training_state.nouns import OptimizerState, ScheduleState, TrainingState, as_number
 from toposcope.files.training_state.orbax_parts import orbax_state
 from toposcope.files.training_state.torch_parts import schedule_of
 
@@ -106,8 +106,9 @@ def _of_folder(folder: LocalFolder) -> TrainingState:
     state = _trainers(folder)
     step, epoch = state.get("global_step"), state.get("epoch")
     data: dict[str, float | None] = dict.fromkeys(name for name in files if _DATA_FILE.fullmatch(name))
-    if isinstance(epoch, int | float):
-        data["epoch"] = float(epoch)
+    epoch = as_number(epoch)
+    if epoch is not None:
+        data["epoch"] = epoch
     around = TrainingState(
         "transformers" if state else "accelerate",
         optimizers,
@@ -115,7 +116,7 @@ def _of_folder(folder: LocalFolder) -> TrainingState:
         tuple(name for name in files if _RNG_FILE.fullmatch(name)),
         data,
         step if type(step) is int else None,
-        float(epoch) if isinstance(epoch, int | float) else None,
+        epoch,
         (*unread, *odd),
     )
     return around if zero is None else _with_inner(around, zero)
@@ -197,7 +198,7 @@ def _of_file(blob: LocalBlob) -> TrainingState:
     optimizers = [one for name in present for one in optimizers_in(archive, parts[name])]
     unread = () if optimizers else tuple(name for name in present if parts[name])
     schedules = [schedule_of(one) for name in SCHEDULES if name in parts for one in _each(parts[name])]
-    epoch = tree.get("epoch")
+    epoch = as_number(tree.get("epoch"))
     lightning = "pytorch-lightning_version" in tree
     step = next((tree[name] for name in STEPS if type(tree.get(name)) is int), None)
     return TrainingState(
@@ -207,7 +208,7 @@ def _of_file(blob: LocalBlob) -> TrainingState:
         tuple(name for name in tree if isinstance(name, str) and ("rng" in name or "random" in name)),
         _read_batches(tree),
         step,
-        float(epoch) if isinstance(epoch, int | float) else None,
+        epoch,
         unread,
     )
 
@@ -223,4 +224,5 @@ def _read_batches(tree: Mapping[Any, Any]) -> dict[str, float | None]:
     part: Any = tree.get("loops")
     for key in ("fit_loop", "epoch_loop.batch_progress", "total", "ready"):
         part = part.get(key) if isinstance(part, Mapping) else None
-    return {"total batches": float(part)} if type(part) is int else {}
+    count = as_number(part)
+    return {"total batches": count} if count is not None else {}

@@ -21,6 +21,7 @@ from toposcope.files.training_state.nouns import (
     ScheduleState,
     Setting,
     StateTensor,
+    as_number,
 )
 
 FIRST = ("exp_avg", "momentum_buffer")
@@ -136,7 +137,7 @@ def number(archive: TorchArchive, value: Any) -> float | None:
     """Return a number, or that in a tensor of one value; None for anything else."""
     if isinstance(value, StoredTensor) and math.prod(value.shape) == 1:
         value = float(archive.read(value).astype(np.float64).reshape(()))
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return as_number(value)
 
 
 def _group(fields: Mapping[Any, Any]) -> ParameterGroup:
@@ -148,11 +149,10 @@ def group_of(keys: tuple[str, ...], fields: Mapping[Any, Any]) -> ParameterGroup
     """Return a group of parameters by the settings that PyTorch's optimisers keep."""
 
     def setting(name: str) -> float | None:
-        value = fields.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return as_number(fields.get(name))
 
-    betas = [one for one in _items(fields.get("betas")) if isinstance(one, int | float)]
-    pair = (float(betas[0]), float(betas[1])) if len(betas) == 2 else None
+    betas = [beta for one in _items(fields.get("betas")) if (beta := as_number(one)) is not None]
+    pair = (betas[0], betas[1]) if len(betas) == 2 else None
     settings = {name: plain for name, value in fields.items()
                 if isinstance(name, str) and (plain := _plain(value)) is not None}  # fmt: skip
     return ParameterGroup(
@@ -180,9 +180,8 @@ def schedule_of(tree: Any) -> ScheduleState | None:
     """Return the schedule that a tree holds; None if it holds none."""
     if not isinstance(tree, Mapping) or not {"last_epoch", "_step_count"} & set(tree):
         return None
-    count = tree.get("last_epoch", tree.get("_step_count"))
-    updates = float(count) if isinstance(count, int | float) else None
-    rates = tuple(float(one) for one in _items(tree.get("_last_lr")) if isinstance(one, int | float))
+    updates = as_number(tree.get("last_epoch", tree.get("_step_count")))
+    rates = tuple(rate for one in _items(tree.get("_last_lr")) if (rate := as_number(one)) is not None)
     return ScheduleState(updates, rates)
 
 
