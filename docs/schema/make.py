@@ -263,13 +263,13 @@ def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
             printed(["forecast", at("sizes.csv"), "--advise", "--budget", "1e12", "--horizon", "400"])
         ],
         "rates": lambda: [printed(["analyze", at("table.csv"), "--calibrate", "--draws", "100"])],
-        "plan": lambda: [printed([*sweep, "--plan"])],
+        "plan": lambda: [printed([*sweep, "--plan"]), printed([sweep[0], moments, *sweep[2:], "--plan"])],
         "report": lambda: [printed(["report", at("table.csv"), "--out", at("page")])],
         "export": lambda: [printed(["export", at("store"), "--out", at("tables")])],
         "merge": lambda: [printed(["merge", at("store"), at("other"), "--out", at("both")])],
         "watch": lambda: [
             printed(["watch", at(name), "--once", "--rest", "0", "--out", at(f"watched-{name}")])
-            for name in ("runs", "hurt")
+            for name in ("runs", "hurt", "moments")
         ],
         "synth": lambda: [
             printed(["synth", "--widths", "4,8,0", "--updates", "60", "--out", at("known")]),

@@ -11,7 +11,8 @@ from safetensors.numpy import save_file
 
 from toposcope.core.observations import AuditFinding
 from toposcope.sources import open_series
-from toposcope.sources.audit import audit
+from toposcope.sources.audit import Audited, audit
+from toposcope.sources.coverage import Coverage
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
@@ -114,9 +115,9 @@ def test_an_audit_rests_as_many_times_as_long_as_it_took(tmp_path, monkeypatch):
     def slow(series, *, cheap):
         now[0] += 2.0
         made.append((len(series), cheap))
-        return []
+        return Audited([], Coverage(()))
 
-    monkeypatch.setattr(audits, "audit", slow)
+    monkeypatch.setattr(audits, "audited", slow)
     for step in (10, 20):
         _save(tmp_path / "run", step)
         looked.visit(follower.visit().complete)

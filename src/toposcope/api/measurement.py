@@ -30,7 +30,9 @@ class Measurement:
     recipe: Mapping[str, object]
 
     def plan(self, *, execution: Execution) -> Plan:
-        """Return the cost of the sweep and what its result can show; only headers are read.
+        """Return the cost of the sweep and what its result can show; of weights only headers are read.
+
+        Of runs that keep a training's state, a sample of the last two checkpoints is read, too.
 
         Raises
         ------
@@ -38,6 +40,8 @@ class Measurement:
             When the series holds no checkpoint.
         """
         from toposcope.api.plans import Plan, problems_of_links, tells
+        from toposcope.sources.audit import resumptions
+        from toposcope.sources.series import Series
         from toposcope.sweep.expect import expect
         from toposcope.sweep.plan import by_run
 
@@ -49,7 +53,8 @@ class Measurement:
         brings_a_loss = any(feature.target for probe in self.probes for feature in probe.features)
         losses = None if brings_a_loss else {run: self._with_loss(run, of) for run, of in steps.items()}
         linked = problems_of_links(self.series, runs)
-        return Plan(cost, tells(steps, self.series.runs, losses=losses), linked)
+        resume = resumptions(self.series) if isinstance(self.series, Series) else ()
+        return Plan(cost, tells(steps, self.series.runs, losses=losses), linked, resume)
 
     def _with_loss(self, run: str, steps: Sequence[int]) -> int:
         """Return at how many of these steps a run has a loss; none where its log cannot be read."""

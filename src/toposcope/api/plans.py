@@ -12,6 +12,7 @@ from toposcope.core.repeats import how_often
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option, rendered
 from toposcope.files.blobs import OUTSIDE
+from toposcope.sources.optimizer.resumption import NOT_RESUMABLE, Resumption, lines_of
 from toposcope.subjects.snapshot import Filed, SeriesLike
 
 if TYPE_CHECKING:
@@ -29,24 +30,33 @@ _BESIDE_THE_WEIGHTS = 4
 class Plan:
     """A sweep before it begins: its cost, and a line for each question that its result may answer.
 
-    `problems` say of checkpoints that are links why they cannot be read, or that they are one file.
+    `problems` say of checkpoints that are links why they cannot be read, or that they are one file. `resume`
+    says of runs that keep a training's state whether they can be resumed from their newest checkpoint.
     """
 
     expectation: Expectation
     tells: tuple[str, ...]
     problems: tuple[str, ...] = ()
+    resume: tuple[Resumption, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem, and no run that cannot be resumed."""
+        return not self.problems and all(one.verdict != NOT_RESUMABLE for one in self.resume)
 
     def as_data(self) -> dict[str, object]:
         """Return the plan as plain data: seconds as the least and the most, memory in bytes."""
         data = asdict(self.expectation)
         del data["each"]
         seconds, problems = list(self.expectation.seconds_between), list(self.problems)
-        return {**data, "seconds": seconds, "tells": list(self.tells), "problems": problems}
+        resume = [one.to_dict() for one in self.resume]
+        return {**data, "seconds": seconds, "tells": list(self.tells), "problems": problems, "resume": resume}
 
     def __repr__(self) -> str:
-        """Return cost and memory in the first line, then the problems, then what the result will tell."""
+        """Return cost and memory in the first line, then problems and resuming, then what it will tell."""
         problems = [f"problem: {one}" for one in self.problems]
-        return "\n".join([self.expectation.sentence(), *problems, *self.tells])
+        resume = [f"resume: {one}" for one in lines_of(self.resume)]
+        return "\n".join([self.expectation.sentence(), *problems, *resume, *self.tells])
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ def show_plan(plan: Plan, *, as_json: bool) -> int:
     else:
         for line in repr(plan).splitlines():
             say(line)
-    return 1 if plan.problems else 0
+    return 0 if plan.ok else 1
 
 
 def exit_code(report: SweepReport) -> int:

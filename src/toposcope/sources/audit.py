@@ -20,7 +20,7 @@ from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
 from toposcope.sources.coverage import Coverage, RunCoverage, WeightsBeside
-from toposcope.sources.optimizer.resuming import findings_of, resumption, without_frozen
+from toposcope.sources.optimizer.resuming import findings_of, keeps_state, resumption, without_frozen
 from toposcope.sources.optimizer.resumption import Resumption
 from toposcope.sources.rows import MOSTLY, exchanged_share
 from toposcope.sources.series import Series
@@ -117,6 +117,23 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)
     )
     return Audited(found, Coverage(tuple(seen), beside), tuple(resume))
+
+
+def resumptions(series: Series) -> tuple[Resumption, ...]:
+    """Return whether runs that keep a training's state can be resumed from their newest checkpoint.
+
+    A sample of their last two checkpoints is read; of runs without such a state, no tensor is.
+    """
+    answers = []
+    for run in series.names:
+        checkpoints = series.of_run(run)[-2:]
+        if not checkpoints or not keeps_state(checkpoints[-1].uri):
+            continue
+        steps = list(gather(series, checkpoints, cheap=True, quick=True))
+        faults = _of_run(series, run, steps, cheap=True, newest=True)
+        answer = resumption(series, run, steps, faults, sample=True)
+        answers += [answer] if answer is not None else []
+    return tuple(answers)
 
 
 def _of_run(

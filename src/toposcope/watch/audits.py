@@ -11,8 +11,9 @@ from toposcope.core.errors import InputError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.repeats import together
 from toposcope.core.types import Checkpoint
-from toposcope.sources.audit import audit
+from toposcope.sources.audit import audited
 from toposcope.sources.discover import Source
+from toposcope.sources.optimizer.resumption import STATE_FAULTS, Resumption
 from toposcope.sources.series import Series
 from toposcope.sources.unseen import UnseenWeights
 from toposcope.store import Store
@@ -44,23 +45,27 @@ class FolderAudit:
         self._copies: frozenset[Sighting] = frozenset()
         self._ready_at = -float("inf")
 
-    def visit(self, complete: Collection[str]) -> None:
-        """Audit the complete checkpoints, given by their places, if some are new and the audit is rested."""
+    def visit(self, complete: Collection[str]) -> tuple[Resumption, ...]:
+        """Audit the complete checkpoints, given by their places, if some are new and the audit is rested.
+
+        Return whether each run that keeps a training's state can be resumed from its newest checkpoint.
+        """
         began = self._clock()
         copies = self._follower.rested_copies()
         known = set(complete) <= self._audited and copies.keys() <= self._copies
         if known or began < self._ready_at:
-            return
+            return ()
         series = self._series(complete, tuple(copies.values()))
         try:
-            found = audit(series, cheap=True)
+            found = audited(series, cheap=True)
         except (InputError, OSError):
-            return  # deleted meanwhile: the next audit takes what is left
-        new = [one for one in found if _is_there(series, one)]
+            return ()  # deleted meanwhile: the next audit takes what is left
+        new = [one for one in found.findings if _is_there(series, one)]
         every = together([*self._recorded(series), *new], lambda one: one.fault)
         self._store.write_audit(self._uri, every)
         self._audited, self._copies = frozenset(complete), frozenset(copies)
         self._ready_at = self._clock() + REST * (self._clock() - began)
+        return tuple(one for one in found.resume if one.has_state)
 
     def _series(self, complete: Collection[str], copies: Sequence[Source]) -> Series:
         sources = [
@@ -71,9 +76,16 @@ class FolderAudit:
         return Series(self._uri, sources, beside=UnseenWeights(list(copies)))
 
     def _recorded(self, series: Series) -> list[AuditFinding]:
-        """Return the earlier findings about checkpoints that are no longer in the folder."""
+        """Return the earlier findings about checkpoints that are no longer in the folder.
+
+        Nobody resumes from a checkpoint that is gone, so its training's state is not a fault any more.
+        """
         present = {(at.run, at.step) for at in _places(series)}
-        known = (one for one in self._store.audited(self._uri) if one.step is not None)
+        known = (
+            one
+            for one in self._store.audited(self._uri)
+            if one.step is not None and one.fault not in STATE_FAULTS
+        )
         return [found for one in known if (found := _gone(one, present))]
 
 

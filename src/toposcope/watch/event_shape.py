@@ -52,14 +52,17 @@ def _or_none(test: Test) -> Test:
 
 
 _FIELDS: Mapping[str, Test] = {
-    **dict.fromkeys(("test", "place", "of", "content", "turn", "uri", "alarm", "side"), _is_text),
+    **dict.fromkeys(("test", "place", "of", "content", "turn", "uri", "alarm", "side", "verdict"), _is_text),
     **dict.fromkeys(("sentence", "why", "next", "quiet", "folder"), _or_none(_is_text)),
-    **dict.fromkeys(("tokens", "last_good", "passed", "since", "compared", "target"), _or_none(_is_number)),
+    **dict.fromkeys(
+        ("tokens", "last_good", "passed", "since", "compared", "target", "earlier"), _or_none(_is_number)
+    ),
     **dict.fromkeys(("look", "losses", "written", "units"), _is_count),
     **dict.fromkeys(("first", "last", "after"), _is_whole),
     **dict.fromkeys(("problems", "unread"), _are_texts),
     "sampled": _or_none(_are_texts),
     "culprits": _are_rows,
+    "facets": _are_rows,
     "files": _are_stamps,
     "held": _or_none(_is_kept),
 }
@@ -68,6 +71,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "alarm": ("test",),
     "look": ("test",),
     "metrics": ("first", "last"),
+    "resume": ("of", "verdict", "sentence", "facets"),
     "unseen": ("place", "why"),
     "vanished": ("why",),
 }

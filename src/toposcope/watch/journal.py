@@ -29,7 +29,7 @@ HELD = "held"
 
 KINDS = (
     "started", "measured", "waiting", "unseen", "vanished", "skipped", "segment", "metrics", "alarm",
-    "notice", "look", "log", "settings",
+    "notice", "look", "log", "settings", "resume",
 )  # fmt: skip
 
 

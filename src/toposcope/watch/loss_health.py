@@ -13,7 +13,8 @@ import numpy as np
 from toposcope.logs.remarks import BROKEN, NOTICED, Remark
 from toposcope.rules.replay import back_by
 from toposcope.watch.alarms.base import Alert
-from toposcope.watch.journal import Event
+from toposcope.watch.journal import Event, Journal
+from toposcope.watch.resumes import resumable_since
 from toposcope.watch.run_watch import RunWatch
 
 if TYPE_CHECKING:
@@ -83,11 +84,13 @@ def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
     return [RunHealth(log.run, remark) for log in logs for remark in log.remarks if remark.level != NOTICED]
 
 
-def with_passed(alarms: Sequence[Event], logs: Iterable[StoredLog]) -> tuple[list[Event], list[Event]]:
+def with_passed(
+    alarms: Sequence[Event], logs: Iterable[StoredLog], journal: Iterable[Event] = ()
+) -> tuple[list[Event], list[Event]]:
     """Return the alarms that have not passed, and those that have, with the step.
 
-    An alarm on the log passes by its own rule (`Alarm.passed`); an alarm on the weights never does. `logs`
-    are those of the store.
+    An alarm on the log passes by its own rule (`Alarm.passed`), one on a training's state when the journal
+    says that the run can be resumed again; an alarm on the weights never does. `logs` are those of the store.
     """
     rows = {log.run: log.rows for log in logs}
     watches = {run: RunWatch(run) for run in {event.run for event in alarms} & set(rows)}
@@ -97,7 +100,7 @@ def with_passed(alarms: Sequence[Event], logs: Iterable[StoredLog]) -> tuple[lis
         if event.run in watches
         and (at := watches[event.run].passed(Alert.of(event), rows[event.run])) is not None
     }
-    return parted(alarms, passed)
+    return parted(alarms, {**passed, **resumable_since(alarms, journal)})
 
 
 def alarm_key(alarm: Event) -> AlarmKey:
@@ -161,7 +164,7 @@ class HealthWatch:
         self._announced = {key: str(one) for key, one in now.items()}
         found += self._new_odd()
         open_ = [one for one in alarms if alarm_key(one) not in self._passed]
-        _, back = with_passed(open_, read)
+        _, back = with_passed(open_, read, Journal.of(self.store.path).read())
         for one in back:
             self._passed.add(alarm_key(one))
             found.append(_event("passed", one.run, one.step, **one.data))

@@ -27,6 +27,7 @@ from toposcope.watch.follow import FolderVisit, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.watch.journal import FOLDER, HELD, Event, Journal
 from toposcope.watch.losses import CompanionCopy, LossCopy, LossFile, PlanCopy
+from toposcope.watch.resumes import ResumeLog
 from toposcope.watch.retained import Retained, as_stamps, remove, retain
 from toposcope.watch.segments import Segments
 
@@ -101,6 +102,7 @@ class Sidecar:
         self._logs: set[str] = set()
         """Runs for which the log beside their checkpoints was reported."""
         self._audit = FolderAudit(follower, store)
+        self._resumes = ResumeLog(self.journal)
         self._held_in = store.path / FOLDER / HELD
         self._unseen = UncheckedLog()
         self._settling, self._newest = False, True
@@ -131,7 +133,7 @@ class Sidecar:
         unread = {one.place: one.why for one in found.unread} | self.journal.faults
         self._unseen.take(unread, found.waiting, frozenset(found.stuck))
         events += [self.journal.append("unseen", place=one.place, why=one.why) for one in self._unseen.new()]
-        self._audit.visit(found.complete)
+        events += self._resumes.take(self._audit.visit(found.complete), self._state.segments)
         self._compact()
         return events
 

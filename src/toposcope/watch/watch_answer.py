@@ -14,13 +14,14 @@ from toposcope.watch.checked import Checked
 from toposcope.watch.first_line import FirstLine, Lead, events_of, run_problems, verdicts_of
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import RunHealth
+from toposcope.watch.resumes import lines_of_answers
 
 if TYPE_CHECKING:
     from toposcope.runs.odd import Odd
 
 _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",
-    "audit", "odd run", "unsent", "log",
+    "audit", "odd run", "unsent", "log", "resume",
 )  # fmt: skip
 
 
@@ -30,7 +31,8 @@ class WatchAnswer:
 
     `judgements` are the verdicts on each run from its losses and its audit, as in `check`. `alarms` are those
     that have not passed, `passed` those whose series came back, `events` what happened in this visit. `odd`
-    are the runs that are not like their siblings.
+    are the runs that are not like their siblings. `resume` is the latest answer of the journal to whether a
+    run can be resumed, by the run's name in the folder.
     """
 
     store: Path
@@ -44,6 +46,7 @@ class WatchAnswer:
     stated: str
     odd: tuple[Odd, ...] = ()
     judgements: Mapping[str, Judgement] = field(default_factory=dict)
+    resume: Mapping[str, Event] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -88,12 +91,13 @@ class WatchAnswer:
         for run, one in self.judgements.items():
             if one.level != ALL_RIGHT:
                 yield f"verdict: {run}: {one.level} ({', '.join(ground.kind for ground in one.grounds)})", ""
-        quiet = ("alarm", "unseen")
+        quiet = ("alarm", "unseen", "resume")
         for alarms in events_of(self.alarms):
             yield from _lines_of_alarms(alarms)
         for event in (*self.passed, *(one for one in self.events if one.kind not in quiet)):
             yield from lines_of(event)
         parts = (
+            ("resume", lines_of_answers(self.resume)),
             ("odd run", (f"{one.run} is {one.sentence}" for one in self.odd)),
             ("health", map(str, self.health)), ("not checked", self.checked.problems),
             ("audit", self.audit), ("not judged", self.not_judged),
@@ -109,7 +113,8 @@ class WatchAnswer:
             "alarms": list(map(plain_event, self.alarms)), "passed": list(map(plain_event, self.passed)),
             "problems": self.problems, "odd": [dataclasses.asdict(one) for one in self.odd],
             "health": list(map(str, self.health)), "audit": list(self.audit),
-            **self.checked.to_dict(), "not_judged": list(self.not_judged),
+            "resume": list(map(plain_event, self.resume.values())), **self.checked.to_dict(),
+            "not_judged": list(self.not_judged),
             "events": list(map(plain_event, self.events)), "false_alarms": self.stated,
         }  # fmt: skip
 

@@ -23,6 +23,7 @@ from toposcope.watch.journal import Event, Journal
 from toposcope.watch.judged import judged_runs
 from toposcope.watch.lock import locked
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
+from toposcope.watch.resumes import latest_answers
 from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sinks.summaries import Forwarder
 from toposcope.watch.watch_answer import WatchAnswer
@@ -139,13 +140,14 @@ class Watching:
         journal = self.watchman.journal.read()
         replays = Replays(self.watchman.settings.target is not None)
         alarms, audit = [one for one in journal if one.kind == "alarm"], self.store.audited()
-        standing, passed = with_passed(alarms, logs())
+        standing, passed = with_passed(alarms, logs(), journal)
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
             tuple(str(one) for one in audit if not one.is_remark), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
             judged_runs(self.store, logs(), replays, audit),
+            latest_answers(journal),
         )  # fmt: skip
 
     def _not_judged(self, journal: Sequence[Event]) -> tuple[str, ...]:

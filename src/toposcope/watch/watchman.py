@@ -130,6 +130,7 @@ class Watchman:
         for event in new.events:
             if event.kind == "measured":
                 self._place(event)
+            if event.kind in ("measured", "resume"):
                 found += self._watch(event.run).event(event)
         if len(new.metrics) or len(new.features):
             read = logs or partial(logs_of, self._live.store)
@@ -212,7 +213,9 @@ class Watchman:
             return self.journal.append("look", finding.run, finding.step, test=finding.test, **finding.data)
         self._announced.add(_key(finding))
         data = dict(finding.data) | {"test": finding.test, "sentence": finding.sentence}
-        if finding.kind == "alarm":
+        if finding.kind == "alarm" and "compared" in finding.data:  # it names what is wrong by itself
+            data |= {"culprits": [], "next": next_step(finding.test, data.get("last_good"))}
+        elif finding.kind == "alarm":
             checkpoint, good = self._around(finding)
             data |= {"last_good": good, "culprits": [] if checkpoint is None else culprits(checkpoint)}
             data |= {"next": next_step(finding.test, good, self._compared(finding.run, finding.step))}

@@ -68,6 +68,17 @@ def resumption(
     return answer
 
 
+def keeps_state(uri: str) -> bool:
+    """Return whether a checkpoint in local files keeps a training's state, in a form that is read or not."""
+    if not Path(uri).exists():
+        return False
+    try:
+        state = training_state(uri)
+    except SourceError:  # it is there, and damaged
+        return True
+    return state is not None and not state.is_empty
+
+
 def findings_of(answer: Resumption) -> Iterator[AuditFinding]:
     """Yield a finding for each fault of the state; those of the weights are findings already."""
     back = "" if answer.earlier is None else f"; resume from step {answer.earlier:,}"

@@ -16,6 +16,15 @@ RESUMABLE, NOT_RESUMABLE, CANNOT_TELL = "resumable", "not resumable", "cannot te
 
 _MOST_NAMED = 3
 """The most runs of one answer that a line names; of more it says the number."""
+
+STATE_FAULTS = frozenset({
+    "data-begun-anew", "masters-unlike-weights", "moments-missing", "moments-negative",
+    "moments-not-finite", "moments-of-another-step", "moments-of-other-shape", "moments-swapped",
+    "moments-unlike", "moments-zero", "schedule-missing", "schedule-of-another-step",
+    "shard-of-another-step", "step-of-state", "unreadable-state", "updates-of-optimizer",
+})  # fmt: skip
+"""The faults of a training's state; those of the weights are the audit's."""
+
 _MOST = 2
 """The most reasons that a line gives; the findings have all of them."""
 

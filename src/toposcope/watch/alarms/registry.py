@@ -18,6 +18,7 @@ from toposcope.watch.alarms.of_rule import alarm_of
 from toposcope.watch.alarms.persistence_plateau import PersistencePlateau
 from toposcope.watch.alarms.phase_boundary import PhaseBoundary
 from toposcope.watch.alarms.sibling_band import SiblingBand
+from toposcope.watch.alarms.training_state import TrainingStateFault
 from toposcope.watch.alarms.update_level import UpdateLevel
 from toposcope.watch.alarms.update_norm import UpdateNorm
 from toposcope.watch.journal import Event
@@ -28,6 +29,7 @@ GROUP = "toposcope.alarms"
 ALARMS: tuple[type[Alarm], ...] = (
     NotFinite,
     ContentFault,
+    TrainingStateFault,
     UpdateNorm,
     PhaseBoundary,
     UpdateLevel,

@@ -102,7 +102,7 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     logs = list(logs_of(store, results))
     alarms = [event for event in journal if event.kind == "alarm"]
     replays = replays or Replays(AlarmSettings.of(journal).target is not None)
-    _, back = with_passed(alarms, logs)
+    _, back = with_passed(alarms, logs, journal)
     health, odd, audit = health_of(logs), odd_of_store(store).found, store.audited()
     return {
         "health": [{"run": one.run, "said": one.remark.named, "broken": one.broken} for one in health],

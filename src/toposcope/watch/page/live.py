@@ -21,6 +21,7 @@ from toposcope.watch.journal import Event, named_later
 from toposcope.watch.loss_health import alarm_key
 from toposcope.watch.page.diagrams import StoredDiagrams
 from toposcope.watch.page.traces import LiveTrace, Measure, Traces
+from toposcope.watch.resumes import latest_answers
 from toposcope.watch.session import LiveStore
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class Live:
         """When the checkpoints were last audited, in seconds since 1970."""
         self.unseen: dict[str, str] = {}
         """What the watch cannot check, by place, and why."""
+        self.resume: dict[str, Event] = {}
+        """The latest answer to whether a run can be resumed, by the run's name in its folder."""
         self.folder = ""
         """The folder that a watch follows."""
         self.changed: dict[str, int] = {}
@@ -214,6 +217,7 @@ class Live:
         with self.lock:
             points = self.traces.take_features(new.features, self.version + 1)
             self.events += [event for event in new.events if event.kind in ("alarm", "notice")]
+            self.resume |= latest_answers(new.events)
             self.lost.extend(event for event in new.events if event.kind in ("vanished", "skipped"))
             for event in new.events:
                 self.folder = str(event.data.get("folder") or self.folder)

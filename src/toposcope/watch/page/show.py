@@ -20,6 +20,7 @@ from toposcope.watch.loss_health import parted
 from toposcope.watch.page import panels, picture
 from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_forecast
 from toposcope.watch.page.live import Live
+from toposcope.watch.resumes import lines_of_answers
 
 FRAGMENTS = ("answer", "alarms", "forecasts", "findings", "audit")
 """Parts of the page that are repainted when there is news."""
@@ -73,6 +74,7 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
             "audit": appendix.findings(live.audit), "version": live.version, "gone": _gone(live),
             "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
+            "resume": lines_of_answers(live.resume),
         }  # fmt: skip
 
 

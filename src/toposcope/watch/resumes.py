@@ -1,0 +1,70 @@
+"""Whether the runs of a watch can be resumed: one event of the journal for each newest checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from toposcope.sources.optimizer.resumption import RESUMABLE, Resumption
+from toposcope.watch.alarms.training_state import TrainingStateFault
+from toposcope.watch.journal import Event, Journal
+from toposcope.watch.segments import Segments
+
+
+class ResumeLog:
+    """Writes into the journal whether a run can be resumed from its newest checkpoint, once for each answer.
+
+    Checkpoints without a training's state have no such event.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        latest = latest_answers(journal.read())
+        self._told = {run: (one.step, one.data["sentence"]) for run, one in latest.items()}
+
+    def take(self, answers: Iterable[Resumption], segments: Segments) -> list[Event]:
+        """Write the answers that are new, each under the name of the run's present segment."""
+        events = []
+        for one in answers:
+            if self._told.get(one.run) == (one.step, one.line):
+                continue
+            self._told[one.run] = one.step, one.line
+            past = segments.of(one.run)
+            facets = one.to_dict()["facets"]
+            events.append(
+                self._journal.append(
+                    "resume", past.newest if len(past) else one.run, one.step, of=one.run,
+                    verdict=one.verdict, sentence=one.line, earlier=one.earlier, facets=facets,
+                )
+            )  # fmt: skip
+        return events
+
+
+def latest_answers(journal: Iterable[Event]) -> dict[str, Event]:
+    """Return the latest answer about each run, by the run's name in its folder."""
+    return {str(event.data["of"]): event for event in journal if event.kind == "resume"}
+
+
+def resumable_since(
+    alarms: Sequence[Event], journal: Iterable[Event]
+) -> Mapping[tuple[str, str, int | None], int]:
+    """Return at which step the run of an alarm on its training's state could be resumed again.
+
+    The answer is by run, test and step of the alarm.
+    """
+    good = [one for one in journal if one.kind == "resume" and one.data["verdict"] == RESUMABLE]
+    found: dict[tuple[str, str, int | None], int] = {}
+    for alarm in alarms:
+        if alarm.data.get("test") != TrainingStateFault.test:
+            continue
+        run = alarm.data.get("of", alarm.run)
+        later = (one for one in good if one.number > alarm.number and one.data["of"] == run)
+        since = next((one.step for one in later if one.step is not None), None)
+        if since is not None:
+            found[alarm.run, TrainingStateFault.test, alarm.step] = since
+    return found
+
+
+def lines_of_answers(answers: Mapping[str, Event]) -> list[str]:
+    """Return the latest answers in a line each, with the run's name where there are several runs."""
+    many = len(answers) > 1
+    return [f"{run} {one.data['sentence']}" if many else one.data["sentence"] for run, one in answers.items()]
