@@ -123,13 +123,18 @@ def table(lines: list[Mapping[str, object]]) -> str:
             out.append(
                 f"doubling in {doubling} checkpoints: told {told} of {len(part)}, before the loss {early}"
             )
-    healthy = pd.DataFrame([one for one in lines if "found" not in one])
+    others = pd.DataFrame([one for one in lines if "found" not in one])
+    hurt = [oddity.name for oddity in ODDITIES if not oddity.healthy]
+    healthy = others[~others["what"].isin(hurt)] if len(others) else others
     out += ["\n| healthy runs | runs | with an alarm | tests |", "| --- | --- | --- | --- |"]
     for oddity in ODDITIES:
         part = healthy[healthy["what"] == oddity.name] if len(healthy) else healthy
         if len(part):
             tests = ", ".join(sorted({test for tests in part["tests"] for test in tests}))
             out.append(f"| {oddity.name} | {len(part)} | {int((part['false'] > 0).sum())} | {tests} |")
+    for name in hurt if len(others) else ():
+        part = others[others["what"] == name]
+        out.append(f"\n{name}: an alarm in {int((part['false'] > 0).sum())} of {len(part)}")
     if len(healthy):
         out.append(f"\nhealthy runs with an alarm: {int((healthy['false'] > 0).sum())} of {len(healthy)}")
     return "\n".join(out)

@@ -315,10 +315,14 @@ FAULTS: tuple[Fault, ...] = (
 
 @dataclass(frozen=True)
 class Oddity:
-    """One kind of healthy run that is not the plainest; `settings` go over the recipe's draw."""
+    """One kind of healthy run that is not the plainest; `settings` go over the recipe's draw.
+
+    One that is not `healthy` has a fault that its log and weights may not show.
+    """
 
     name: str
     settings: Mapping[str, object] = field(default_factory=dict)
+    healthy: bool = True
 
 
 ODDITIES: tuple[Oddity, ...] = (
@@ -335,7 +339,7 @@ ODDITIES: tuple[Oddity, ...] = (
     Oddity("averaged weights", {"average": True}),
     Oddity("a layer frozen from the start", {"frozen": "start"}),
     Oddity("a frozen layer is let go", {"frozen": "until"}),
-    Oddity("resumed without the optimiser's state", {"resumed": True}),
+    Oddity("resumed without the optimiser's state", {"resumed": True}, healthy=False),
     Oddity("tied head", {"tied": True}),
     Oddity("sharded writer", {"layout": "llama"}),
     Oddity("tiny batches", {"batch": 1}),

@@ -110,6 +110,21 @@ def test_each_newest_checkpoint_is_answered_once_and_a_broken_state_is_an_alarm_
     assert sidecar.store.audited() == []
 
 
+def test_a_restart_without_the_optimisers_state_is_an_alarm_at_its_first_checkpoint(watched):
+    trainer, sidecar, watchman = watched
+    trainer.save()
+    trainer.save()
+    sidecar.visit()
+    watchman.judge()
+    trainer.optimizer.state.clear()
+    trainer.save()
+    sidecar.visit()
+    (alarm,) = watchman.judge()
+    assert "the optimiser counts 10 updates, and counted 20 at step 20" in alarm.data["sentence"]
+    trainer.save()  # its moments continue those of step 30
+    assert _answers(sidecar.visit()) == [(40, "resumable")]
+
+
 def test_a_watch_that_starts_again_says_nothing_twice(watched):
     trainer, sidecar, watchman = watched
     trainer.save()
