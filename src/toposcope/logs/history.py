@@ -15,6 +15,7 @@ from toposcope.files.formats.reader import read_json
 from toposcope.logs import log_of_table, read_log
 from toposcope.logs.dialects.json_files import SUMMARY
 from toposcope.logs.dialects.table_text import table_of_text
+from toposcope.logs.log import Log
 from toposcope.logs.metrics import tidy
 
 
@@ -57,9 +58,23 @@ def read_losses(
     SourceError
         When it is not a log, or has no column known as the step or as a loss.
     """
+    return log_of_losses(losses, rename, pattern).table
+
+
+def log_of_losses(
+    losses: str | Path | pd.DataFrame, rename: Mapping[str, str] | None = None, pattern: str | None = None
+) -> Log:
+    """Return the log that `read_losses` reads."""
     if isinstance(losses, pd.DataFrame):
-        return log_of_table(losses, "losses", rename=rename, strict=True).table
-    return read_log(losses, rename=rename, pattern=pattern).table
+        return log_of_table(losses, "losses", rename=rename, strict=True)
+    return read_log(losses, rename=rename, pattern=pattern)
+
+
+def replaced_rows(log: Log | None, run: str) -> pd.DataFrame | None:
+    """Return the rows of a run that a restart replaced; the only run of a log matches every name."""
+    if log is None:
+        return None
+    return next((one.replaced for one in log.runs if len(log.runs) == 1 or one.name == run), None)
 
 
 def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:

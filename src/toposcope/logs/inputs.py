@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -175,7 +176,8 @@ def runs_of_store(path: str | Path) -> list[Run] | None:
     store = Store.open(path)
     records = {str(row["run"]): row for row in store.runs().to_dict("records")}
     metrics = store.metrics().groupby("run", sort=False)
-    return recorded_runs(((run, with_companions(store, str(run), rows)) for run, rows in metrics), records)
+    runs = recorded_runs(((run, with_companions(store, str(run), rows)) for run, rows in metrics), records)
+    return [replace(run, replaced=store.replaced(run.name)) for run in runs]
 
 
 def with_companions(store: Store, run: str, rows: pd.DataFrame) -> pd.DataFrame:

@@ -65,6 +65,8 @@ class Source:
     """The log beside the checkpoints that the losses come from, in one line; empty for none."""
     rows: Callable[[], pd.DataFrame | None] = lambda: None
     """What the log beside the checkpoints has, under any names; None without one."""
+    replaced: Callable[[], pd.DataFrame | None] = lambda: None
+    """The rows of the log that a restart replaced, as `Run.replaced` has them; None without any."""
     choice: Callable[[], LogOfRun] = LogOfRun
     """The log beside the checkpoints, or those among which the reader has to choose."""
 

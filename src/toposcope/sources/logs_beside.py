@@ -43,6 +43,7 @@ def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Sourc
             facts=partial(beside.facts, one.run.run),
             log=partial(beside.said, one.run.run),
             rows=partial(beside.rows, one.run.run),
+            replaced=partial(beside.replaced, one.run.run),
             choice=partial(beside.choice, one.run.run),
         )
         for one in found
@@ -99,6 +100,10 @@ class _Beside:
         """Return the table of the log that a run's losses come from; None for none."""
         log = None if self._has_losses(run) else self._log(run)
         return None if log is None else log.runs[0].table
+
+    def replaced(self, run: str) -> pd.DataFrame | None:
+        """Return the rows that a restart replaced in the log that a run's losses come from."""
+        return history.replaced_rows(None if self._has_losses(run) else self._log(run), run)
 
     def choice(self, run: str) -> LogOfRun:
         """Return the log of a run without losses of its own; where several disagree, those to choose from."""

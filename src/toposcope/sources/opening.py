@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from toposcope.files.blobs import open_location
 from toposcope.files.labels import pattern_of_numbered, select
 from toposcope.files.labels import step_pattern as steps_by
 from toposcope.logs import history
+from toposcope.logs.log import Log
 from toposcope.sources.discover import Source, Unread, base_name, discover, refuse_foreign
 from toposcope.sources.discover import rename as under_name
 from toposcope.sources.matrices import SPLITS
@@ -88,12 +90,13 @@ def open_series(
         raise SourceError(
             "unknown", argument="split", value=split, remedy=f"choose one of {', '.join(SPLITS)}"
         )
-    table = _losses(losses, rename or {}, pattern)
+    log = None if losses is None else history.log_of_losses(losses, rename or {}, pattern)
+    table = None if log is None else log.table
     if is_in_memory(uri):
         given = in_memory(uri)
         held = [_select(source, steps) for source in given]
         _check_some(given, held, steps)
-        return Series("memory", held, split=split, losses=table)
+        return Series("memory", _with_log(held, log), split=split, losses=table)
     uris = _addresses(uri)
     sources: list[Source] = []
     unread: list[Unread] = []
@@ -110,8 +113,9 @@ def open_series(
     chosen = [_select(source, steps) for source in sources]
     _check_some(sources, chosen, steps)
     return Series(
-        ", ".join(str(one) for one in uris), chosen, split=split, losses=table, unread=unread, beside=beside
-    )
+        ", ".join(str(one) for one in uris), _with_log(chosen, log), split=split, losses=table,
+        unread=unread, beside=beside,
+    )  # fmt: skip
 
 
 def _addresses(uri: object) -> list[str | Path]:
@@ -174,10 +178,13 @@ def choice_of_logs(series: Series) -> str:
     return rendered(f"{choice.question()}; choose one: {option('losses', choice.candidates[0])}")
 
 
-def _losses(
-    losses: str | Path | pd.DataFrame | None, rename: Mapping[str, str], pattern: str | None
-) -> pd.DataFrame | None:
-    return None if losses is None else history.read_losses(losses, rename, pattern)
+def _with_log(sources: Sequence[Source], log: Log | None) -> list[Source]:
+    """Return runs with the rows that a restart replaced in the log that was given for them."""
+    if log is None:
+        return list(sources)
+    return [
+        dataclasses.replace(one, replaced=partial(history.replaced_rows, log, one.run.run)) for one in sources
+    ]
 
 
 def _sources(

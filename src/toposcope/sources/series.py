@@ -233,6 +233,7 @@ class Series:
                     if entry.checkpoint.run == run.run
                 ),
                 metrics=partial(self.metrics, run.run),
+                replaced=partial(self.replaced, run.run),
                 config=source.config or run.config,
             )
             for source, run in zip(self._sources.values(), self.runs, strict=True)
@@ -342,6 +343,10 @@ class Series:
         if self._losses is None:
             return own
         return history.join(own, self._losses, run)
+
+    def replaced(self, run: str) -> pd.DataFrame | None:
+        """Return the rows of a run's log that a restart replaced; None without any."""
+        return self._source(run).replaced()
 
     def logs(self) -> dict[str, str]:
         """Return, in one line each, the logs of runs that have no losses of their own."""

@@ -19,7 +19,7 @@ from toposcope.core.wording import command
 from toposcope.store import MANIFEST, inside, parts
 from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.newest import Slot, newest, slots
-from toposcope.store.schema import COMPANIONS, TABLES
+from toposcope.store.schema import COMPANIONS, REPLACED, TABLES
 from toposcope.store.store import Store
 
 _MEASURED = ("features", "diagrams")
@@ -219,9 +219,13 @@ def _copy_files(store: Store, out: Path, names: Mapping[str, str]) -> None:
         shutil.copyfile(path, target)
 
 
+_BESIDE = (*TABLES, COMPANIONS, REPLACED)
+"""Folders of a store whose files are not copied as they are: they have the names of runs."""
+
+
 def _files(path: Path) -> Iterator[Path]:
     for folder in sorted(path.iterdir()):
-        if folder.is_dir() and folder.name not in (*TABLES, COMPANIONS) and not folder.name.startswith("."):
+        if folder.is_dir() and folder.name not in _BESIDE and not folder.name.startswith("."):
             inside.refuse_linked(folder)
             for file in sorted(folder.rglob("*")):
                 if not file.is_dir() and not inside.is_plain(file):
@@ -251,6 +255,8 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
         for run in store.metrics()["run"].unique():
             if (beside := store.companions(run)) is not None:
                 made.write_companions(of_store.get(run, run), beside)
+            if (replaced := store.replaced(run)) is not None:
+                made.write_replaced(of_store.get(run, run), replaced)
     audited: dict[str, dict[AuditFinding, None]] = {}
     for store, of_store in zip(stores, names, strict=True):
         for uri in sorted(set(store.audit()["uri"])):

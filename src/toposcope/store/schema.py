@@ -122,6 +122,8 @@ CATALOGUE = pa.schema(
 
 COMPANIONS = "companions"
 """The folder with the columns beside the losses of runs, under the names of their logs: no fixed table."""
+REPLACED = "replaced"
+"""The folder with the rows of logs that restarts replaced, with the columns of the metrics."""
 TABLES = {
     "runs": RUNS,
     "metrics": METRICS,

@@ -28,7 +28,7 @@ from toposcope.store.manifest import (
 )
 from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
-from toposcope.store.schema import COMPANIONS, METRICS, SCHEMA_VERSION, TABLES
+from toposcope.store.schema import COMPANIONS, METRICS, REPLACED, SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash
 
 if TYPE_CHECKING:
@@ -203,12 +203,27 @@ class Store(StoreReader):
 
     def write_companions(self, run: str, table: pd.DataFrame) -> None:
         """Write the columns beside a run's loss, such as a reward, by step; they replace its earlier ones."""
-        path = self.path / COMPANIONS / f"{parts.slug(run)}.parquet"
-        parts.write_atomically(pa.Table.from_pandas(table, preserve_index=False), path, self._metadata())
+        self._write_beside(COMPANIONS, run, table)
 
     def companions(self, run: str) -> pd.DataFrame | None:
         """Return the columns beside a run's loss by step; None where there are none."""
-        path = self.path / COMPANIONS / f"{parts.slug(run)}.parquet"
+        return self._beside(COMPANIONS, run)
+
+    def write_replaced(self, run: str, table: pd.DataFrame) -> None:
+        """Write the rows of a run's log that restarts replaced, in its order; they replace earlier ones."""
+        names = ["step", *(name for name in METRICS.names if name in table and name not in ("run", "step"))]
+        self._write_beside(REPLACED, run, table[names].astype(float))
+
+    def replaced(self, run: str) -> pd.DataFrame | None:
+        """Return the rows of a run's log that restarts replaced, in its order; None where there are none."""
+        return self._beside(REPLACED, run)
+
+    def _write_beside(self, folder: str, run: str, table: pd.DataFrame) -> None:
+        path = self.path / folder / f"{parts.slug(run)}.parquet"
+        parts.write_atomically(pa.Table.from_pandas(table, preserve_index=False), path, self._metadata())
+
+    def _beside(self, folder: str, run: str) -> pd.DataFrame | None:
+        path = self.path / folder / f"{parts.slug(run)}.parquet"
         inside.refuse_linked(path.parent)
         if not os.path.lexists(path):
             return None

@@ -211,6 +211,7 @@ def _of_store(read: _StoreTables, request: StudyRequest, group: Group | None) ->
             provenance=dict(read.stated),
             targets=request.targets, columns=request.columns, scores=request.scores,
             kept=read.store.path / subject.folder if subject.folder else None, gone=read.gone,
+            replaced=_replaced(read.store, mine(read.runs)),
         )  # fmt: skip
         found.append(replace(made, group=group))
     return found
@@ -253,8 +254,12 @@ def study_of_rows(
     scores: pd.DataFrame | None = None,
     kept: Path | None = None,
     gone: tuple[str, ...] = (),
+    replaced: Mapping[str, pd.DataFrame] | None = None,
 ) -> Study:
-    """Return the study of long rows with a store's columns; `catalogue` is what their probes declare."""
+    """Return the study of long rows with a store's columns; `catalogue` is what their probes declare.
+
+    `replaced` has the rows of runs that a restart replaced.
+    """
     features, unconverged = without_unconverged(features)
     rows = with_derived(features, catalogue)
     series = of_derived(rows, metrics, runs, targets=scores, catalogue=catalogue)
@@ -263,12 +268,20 @@ def study_of_rows(
     logged = pd.DataFrame() if metrics is None else metrics
     if not len(logged) and subject.by_itself:  # states are analysed without a loss, so none is missing
         series = _without(series, "no metrics")
-    log = StudyRows(logged, runs, features=features, catalogue=catalogue) if len(logged) else None
+    log = None
+    if len(logged):
+        log = StudyRows(logged, runs, features=features, catalogue=catalogue, replaced=replaced or {})
     return _study(
         subject, series, targets, columns, brought, features=rows, metrics=logged, audit=audit,
         provenance=provenance or {}, log=log, kept=kept,
         **({} if diagrams is None else {"diagrams": diagrams}),
     )  # fmt: skip
+
+
+def _replaced(store: Store, runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rows that restarts replaced, of each run of a store that has some."""
+    of_runs = {str(run): store.replaced(str(run)) for run in runs["run"]}
+    return {run: rows for run, rows in of_runs.items() if rows is not None}
 
 
 def _logged(read: Log, place: Path | None) -> StudyRows | None:

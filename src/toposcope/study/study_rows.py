@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -20,7 +20,7 @@ class StudyRows:
     `features` and `diagrams` are a store's long rows, `catalogue` what its probes declare, `wide` a table of
     run, step and one column for each feature; None if nothing was measured. `notes` say how the columns of a
     plain table were understood. `logged` has every column of a log; None for a store, whose `metrics` are all
-    that is known.
+    that is known. `replaced` has the rows of runs that a restart replaced, by run.
     """
 
     metrics: pd.DataFrame
@@ -31,6 +31,7 @@ class StudyRows:
     catalogue: pd.DataFrame | None = None
     notes: tuple[str, ...] = ()
     logged: pd.DataFrame | None = None
+    replaced: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     @property
     def judged(self) -> pd.DataFrame:
@@ -100,4 +101,5 @@ def rows_of_log(log: Log, column: str = "loss", copies: Copies | None = None) ->
     if any(run.config.keys() - {*DESCRIBES} for run in log.runs):
         facts = [{k: v for k, v in run.config.items() if k not in DESCRIBES} for run in log.runs]
         runs["config"] = pd.Series(facts, runs.index, dtype=object)
-    return StudyRows(metrics, runs, wide, notes=(*log.assumed, *notes), logged=table)
+    replaced = {run.name: run.replaced for run in log.runs if run.replaced is not None}
+    return StudyRows(metrics, runs, wide, notes=(*log.assumed, *notes), logged=table, replaced=replaced)

@@ -55,6 +55,9 @@ class Sweepable(SeriesLike, Protocol):
     def metrics(self, run: str) -> pd.DataFrame:
         """Return a run's per-step metrics."""
 
+    def replaced(self, run: str) -> pd.DataFrame | None:
+        """Return the rows of a run's log that a restart replaced; None without any."""
+
 
 @dataclass(frozen=True, slots=True)
 class Execution:
@@ -259,6 +262,8 @@ def copy_runs(series: Sweepable, store: Store) -> list[str]:
             continue
         if len(metrics):
             store.write_metrics(metrics)
+        if (replaced := series.replaced(run.run)) is not None:
+            store.write_replaced(run.run, replaced)
     return problems
 
 

@@ -258,7 +258,9 @@ def _curves(study: StudyTables, columns: Mapping[str, str]) -> list[Curve]:
     found: dict[str, Curve] = {}
     for name in dict.fromkeys(columns.values()):
         own = metrics[metrics["run"].astype(str).map(columns) == name]
-        curves, _ = gather_curves(own, study.log.runs, column=name, assess=study.from_logs.assess)
+        curves, _ = gather_curves(
+            own, study.log.runs, column=name, replaced=study.log.replaced, assess=study.from_logs.assess
+        )
         found |= {curve.run: curve for curve in curves}
     return [found[run] for run in columns if run in found]
 

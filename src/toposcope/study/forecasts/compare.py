@@ -66,6 +66,7 @@ def forecast_table(
         diagrams=log.diagrams,
         wide=log.wide,
         catalogue=log.catalogue,
+        replaced=log.replaced,
         assess=results.assess,
     )
     finished, unfinished = split_runs(curves)

@@ -70,13 +70,15 @@ def gather_curves(
     schedules: Mapping[str, Schedule] | None = None,
     column: str = "loss",
     catalogue: pd.DataFrame | None = None,
+    replaced: Mapping[str, pd.DataFrame] | None = None,
     assess: Callable[..., Sequence[Remark]] = assess_log,
 ) -> tuple[list[Curve], list[Problem]]:
     """Build one curve per run of the tables (the store's columns); what cannot be built is a problem.
 
     Features come from the store's long rows (`features`, with `diagrams`) or from a table that is `wide`
     already: run, step and one column each. `catalogue` is what the store's probes declare: their confirmatory
-    features are candidates, too. Horizon, schedule and remarks are those of `runs.curves.curve_of`.
+    features are candidates, too. Horizon, schedule and remarks are those of `runs.curves.curve_of`;
+    `replaced` has the rows of runs that a restart replaced.
     """
     problems: list[Problem] = []
     records = {str(row["run"]): row for row in runs.to_dict("records")} if len(runs) else {}
@@ -84,7 +86,7 @@ def gather_curves(
         wide = feature_columns(features, diagrams, catalogue)
         problems += _infinite(features)
     listed = [
-        recorded(str(run), rows, records.get(str(run), {}))
+        replace(recorded(str(run), rows, records.get(str(run), {})), replaced=(replaced or {}).get(str(run)))
         for run, rows in metrics.groupby("run", sort=False)
     ]
     featured, more = _featured(listed, wide, catalogue)
