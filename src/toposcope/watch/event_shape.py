@@ -57,7 +57,7 @@ _FIELDS: Mapping[str, Test] = {
     **dict.fromkeys(
         ("tokens", "last_good", "passed", "since", "compared", "target", "earlier"), _or_none(_is_number)
     ),
-    **dict.fromkeys(("look", "losses", "written", "units"), _is_count),
+    **dict.fromkeys(("look", "losses", "written", "units", "rows"), _is_count),
     **dict.fromkeys(("first", "last", "after"), _is_whole),
     **dict.fromkeys(("problems", "unread"), _are_texts),
     "sampled": _or_none(_are_texts),
@@ -71,6 +71,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "alarm": ("test",),
     "look": ("test",),
     "metrics": ("first", "last"),
+    "restart": ("of", "verdict", "sentence", "rows"),
     "resume": ("of", "verdict", "sentence", "facets"),
     "unseen": ("place", "why"),
     "vanished": ("why",),

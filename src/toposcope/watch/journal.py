@@ -29,7 +29,7 @@ HELD = "held"
 
 KINDS = (
     "started", "measured", "waiting", "unseen", "vanished", "skipped", "segment", "metrics", "alarm",
-    "notice", "look", "log", "settings", "resume",
+    "notice", "look", "log", "settings", "resume", "restart",
 )  # fmt: skip
 
 

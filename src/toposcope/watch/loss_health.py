@@ -14,6 +14,7 @@ from toposcope.logs.remarks import BROKEN, NOTICED, Remark
 from toposcope.rules.replay import back_by
 from toposcope.watch.alarms.base import Alert
 from toposcope.watch.journal import Event, Journal
+from toposcope.watch.restarts import worked_later
 from toposcope.watch.resumes import resumable_since
 from toposcope.watch.run_watch import RunWatch
 
@@ -85,12 +86,12 @@ def health_of(logs: Iterable[StoredLog]) -> list[RunHealth]:
 
 
 def with_passed(
-    alarms: Sequence[Event], logs: Iterable[StoredLog], journal: Iterable[Event] = ()
+    alarms: Sequence[Event], logs: Iterable[StoredLog], journal: Sequence[Event] = ()
 ) -> tuple[list[Event], list[Event]]:
     """Return the alarms that have not passed, and those that have, with the step.
 
-    An alarm on the log passes by its own rule (`Alarm.passed`), one on a training's state when the journal
-    says that the run can be resumed again; an alarm on the weights never does. `logs` are those of the store.
+    An alarm on the log passes by its own rule (`Alarm.passed`), one on a training's state or a restart
+    when the journal says that the run can be resumed again, or that its loss is back; an alarm on the weights never does. `logs` are those of the store.
     """
     rows = {log.run: log.rows for log in logs}
     watches = {run: RunWatch(run) for run in {event.run for event in alarms} & set(rows)}
@@ -100,7 +101,7 @@ def with_passed(
         if event.run in watches
         and (at := watches[event.run].passed(Alert.of(event), rows[event.run])) is not None
     }
-    return parted(alarms, {**passed, **resumable_since(alarms, journal)})
+    return parted(alarms, {**passed, **resumable_since(alarms, journal), **worked_later(alarms, journal)})
 
 
 def alarm_key(alarm: Event) -> AlarmKey:

@@ -20,6 +20,8 @@ from toposcope.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toposcope.logs import Log
+
 
 class LossFile:
     """A growing loss history beside the checkpoints; its first row may come later.
@@ -45,6 +47,7 @@ class LossFile:
         self.path, self._rename, self._pattern = path, dict(rename or {}), pattern
         self._mark: tuple[int, int, frozenset[int]] | None = None
         self._table: pd.DataFrame | None = None
+        self._log: Log | None = None
         self._planned: dict[str, dict[str, Any]] = {}
         self._beside: dict[str, Any] = {}
         self._alone = False
@@ -65,6 +68,10 @@ class LossFile:
             return table
         return table[table["run"].astype(str) == run].drop(columns="run")
 
+    def replaced(self, run: str) -> pd.DataFrame | None:
+        """Return the rows of a run in the file that a restart replaced; None without any."""
+        return history.replaced_rows(self._log, run)
+
     def planned(self, run: str) -> dict[str, Any]:
         """Return the plan that the file, or one beside it, states for a run.
 
@@ -81,6 +88,7 @@ class LossFile:
                 self._beside = {}  # it was replaced by another log, whose plan may differ
             read = read_log(str(self.path), rename=self._rename, pattern=self._pattern)
             self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
+            self._log = read
             beside = self._planned_beside()
             own = {run.name: {PLANNED: run.planned_steps} if run.planned_steps else {} for run in read.runs}
             self._planned = {run: with_plan(said, beside) for run, said in own.items()}

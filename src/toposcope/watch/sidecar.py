@@ -27,6 +27,7 @@ from toposcope.watch.follow import FolderVisit, Follower, Sighting
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, opened, take_turn
 from toposcope.watch.journal import FOLDER, HELD, Event, Journal
 from toposcope.watch.losses import CompanionCopy, LossCopy, LossFile, PlanCopy
+from toposcope.watch.restarts import RestartLog
 from toposcope.watch.resumes import ResumeLog
 from toposcope.watch.retained import Retained, as_stamps, remove, retain
 from toposcope.watch.segments import Segments
@@ -102,7 +103,7 @@ class Sidecar:
         self._logs: set[str] = set()
         """Runs for which the log beside their checkpoints was reported."""
         self._audit = FolderAudit(follower, store)
-        self._resumes = ResumeLog(self.journal)
+        self._resumes, self._restarts = ResumeLog(self.journal), RestartLog(self.journal)
         self._held_in = store.path / FOLDER / HELD
         self._unseen = UncheckedLog()
         self._settling, self._newest = False, True
@@ -334,6 +335,8 @@ class Sidecar:
                 self._logs.add(name)
                 events.append(self.journal.append("log", name, sentence=f"losses from {said}"))
             rows = source.rows() if log is None else log.rows(name)
+            replaced = source.replaced() if log is None else log.replaced(name)
+            events += self._restarts.take(name, segment, rows, replaced)
             self._companions.copy(rows, segment, after=self._state.starts.get(segment, -1))
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:

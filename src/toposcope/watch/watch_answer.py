@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",
-    "audit", "odd run", "unsent", "log", "resume",
+    "audit", "odd run", "unsent", "log", "resume", "restart",
 )  # fmt: skip
 
 

@@ -130,7 +130,7 @@ class Watchman:
         for event in new.events:
             if event.kind == "measured":
                 self._place(event)
-            if event.kind in ("measured", "resume"):
+            if event.kind in ("measured", "resume", "restart"):
                 found += self._watch(event.run).event(event)
         if len(new.metrics) or len(new.features):
             read = logs or partial(logs_of, self._live.store)

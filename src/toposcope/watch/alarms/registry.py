@@ -17,6 +17,7 @@ from toposcope.watch.alarms.not_finite import NotFinite
 from toposcope.watch.alarms.of_rule import alarm_of
 from toposcope.watch.alarms.persistence_plateau import PersistencePlateau
 from toposcope.watch.alarms.phase_boundary import PhaseBoundary
+from toposcope.watch.alarms.restart_fault import RestartFault
 from toposcope.watch.alarms.sibling_band import SiblingBand
 from toposcope.watch.alarms.training_state import TrainingStateFault
 from toposcope.watch.alarms.update_level import UpdateLevel
@@ -30,6 +31,7 @@ ALARMS: tuple[type[Alarm], ...] = (
     NotFinite,
     ContentFault,
     TrainingStateFault,
+    RestartFault,
     UpdateNorm,
     PhaseBoundary,
     UpdateLevel,
