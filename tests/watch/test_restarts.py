@@ -120,8 +120,8 @@ def test_a_watch_that_starts_again_says_no_restart_twice(watched):
     watchman.judge()
     here = log.path.parent
     again = Sidecar(
-        Follower(here if here.name == "run" else here / "run", rest=0), sidecar.store, weight_probes(["baselines"], OPTIONS),
-        losses=LossFile(log.path),
+        Follower(here if here.name == "run" else here / "run", rest=0), sidecar.store,
+        weight_probes(["baselines"], OPTIONS), losses=LossFile(log.path),
     )  # fmt: skip
     assert _restarts(again.visit()) == []
     assert _alarms(Watchman(sidecar.store.path).judge()) == []

@@ -90,8 +90,9 @@ def with_passed(
 ) -> tuple[list[Event], list[Event]]:
     """Return the alarms that have not passed, and those that have, with the step.
 
-    An alarm on the log passes by its own rule (`Alarm.passed`), one on a training's state or a restart
-    when the journal says that the run can be resumed again, or that its loss is back; an alarm on the weights never does. `logs` are those of the store.
+    An alarm on the log passes by its own rule (`Alarm.passed`), one on a training's state or a restart when
+    the journal says that the run can be resumed again, or that its loss is back; an alarm on the weights
+    never does. `logs` are those of the store.
     """
     rows = {log.run: log.rows for log in logs}
     watches = {run: RunWatch(run) for run in {event.run for event in alarms} & set(rows)}

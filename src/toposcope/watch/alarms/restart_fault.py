@@ -1,4 +1,4 @@
-"""A restart after which the loss is higher than the first time, or the schedule or the batches begin again."""
+"""A restart after which the loss is higher than the first time, or schedule or batches begin again."""
 
 from __future__ import annotations
 
