@@ -1,4 +1,4 @@
-"""Reads the number of parameters that a text log states.
+"""Reads the number of parameters that a text log states, and where it says that the training was resumed.
 
 nanoGPT prints `number of parameters: 10.65M`, Megatron-LM one line for each rank of tensors and pipeline,
 parameter-golf `model_params:17059912`, torchtitan `size: 6,270,976 total parameters`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from toposcope.logs.records import PARAMETERS, Record, number
+from toposcope.logs.records import PARAMETERS, RESTARTED, Record, number
 
 _COUNT = r"(\d[\d,]*(?:\.\d+)?)"
 _STATED = re.compile(
@@ -38,6 +38,8 @@ class Size:
 
     def __init__(self) -> None:
         self.now = 0
+        self.resumed = False
+        """Whether a line since the last record says that the training was resumed."""
         self._ranks: dict[tuple[int, int], float] = {}
         self._count = 0
 
@@ -46,6 +48,10 @@ class Size:
         for line in lines:
             if "param" in line or "Param" in line or "parallel size" in line:
                 self._note(line)
+            if "heckpoint" in line or "esum" in line:
+                from toposcope.logs.resumed import says_resumed
+
+                self.resumed = self.resumed or says_resumed(line)
             yield line
 
     def _note(self, line: str) -> None:
@@ -73,6 +79,14 @@ class Size:
 
 
 def with_size(records: Iterable[Record], size: Size) -> Iterator[Record]:
-    """Yield records with the size stated by the lines read so far."""
+    """Yield records with what the lines read so far state: the size, and that the training was resumed.
+
+    What is said before the first record is no restart of this log.
+    """
+    started = False
     for record in records:
-        yield {**record, PARAMETERS: float(size.now)} if size.now else record
+        stated = {PARAMETERS: float(size.now)} if size.now else {}
+        if started and size.resumed:
+            stated[RESTARTED] = 1.0
+        started, size.resumed = True, False
+        yield {**record, **stated} if stated else record

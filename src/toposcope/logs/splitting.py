@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.forms import step_text
-from toposcope.logs.records import PARAMETERS, PLANNED, TRAINING, parts, replaced
+from toposcope.logs.records import PARAMETERS, PLANNED, RESTARTED, TRAINING, parts, replaced
 from toposcope.logs.run import Run, all_different, is_nan_column, nan_column, wanted_rows, written_nan
 
 LARGEST_STEP = 2.0**53
@@ -60,6 +60,11 @@ def cut(
         own = wanted_rows(table, which == part).reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
         planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
         parameters = _stated(own, PARAMETERS) or run.parameters
+        restarts: tuple[float, ...] = ()
+        if RESTARTED in own:
+            from toposcope.logs.resumed import without_marks
+
+            own, restarts = without_marks(own)
         own, gone = _without_replaced(own, name, notes)
         if alone:
             own = _together(own, taken, text=text)
@@ -69,7 +74,8 @@ def cut(
         distinct.append(own)
         own = _tidied(_without_closing(own, keep) if alone else own, taken)
         own_name = name if count == 1 else f"{name}-{part + 1}"
-        runs.append(Run(own_name, own, planned, parameters, config=run.config, replaced=gone))
+        made = Run(own_name, own, planned, parameters, config=run.config, replaced=gone)
+        runs.append(replace(made, restarts=restarts) if restarts else made)
     runs = runs if keep else _with_losses(runs, name, notes)
     return [replace(runs[0], name=name)] if len(runs) == 1 else runs
 

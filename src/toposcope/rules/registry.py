@@ -124,6 +124,7 @@ def assess(
     ended: bool = False,
     noticed: bool = True,
     replaced: pd.DataFrame | None = None,
+    restarts: tuple[float, ...] = (),
 ) -> tuple[Remark, ...]:
     """Return what the rules say of one run by the rows of its log; see `JudgedRun` for the arguments.
 
@@ -135,8 +136,9 @@ def assess(
     ['diverging']
     """
     run = JudgedRun.of(
-        metrics, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced
-    )
+        metrics, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced,
+        restarts=restarts,
+    )  # fmt: skip
     return tuple(remarks_on(run, noticed=noticed))
 
 

@@ -66,8 +66,9 @@ def curve_of(
     stated = end is not None or schedule is not None
     ended = stated and curve.finished
     remarks = assess(
-        rows, column=column, horizon=curve.horizon, anneals=anneals, ended=ended, replaced=run.replaced
-    )
+        rows, column=column, horizon=curve.horizon, anneals=anneals, ended=ended, replaced=run.replaced,
+        restarts=run.restarts,
+    )  # fmt: skip
     if conflict := run.config.get("step_conflict"):
         problems.append(Problem(run.name, f"{conflict}; is it another run's?", left_out=False))
     return replace(

@@ -55,15 +55,17 @@ class LogResults:
         anneals: bool = False,
         ended: bool = False,
         replaced: pd.DataFrame | None = None,
+        restarts: tuple[float, ...] = (),
     ) -> tuple[Remark, ...]:
         """Return what the rules say of the log of a run (`rules.registry.assess`)."""
         gone = None if replaced is None else content_of(replaced)
-        key = (content_of(rows), column, horizon, anneals, ended, gone)
+        key = (content_of(rows), column, horizon, anneals, ended, gone, restarts)
         with self._assessing:
             if key not in self._remarks:
                 self._remarks[key] = assess(
-                    rows, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced
-                )
+                    rows, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced,
+                    restarts=restarts,
+                )  # fmt: skip
             return self._remarks[key]
 
     def judgement(self, judge: JudgeOfLog, rows: pd.DataFrame, column: str, curve: Curve | None) -> Judgement:

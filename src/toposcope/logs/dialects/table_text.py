@@ -30,7 +30,7 @@ from toposcope.logs.dialects.table_head import (
 )
 from toposcope.logs.lines import HIT, ZEROS
 from toposcope.logs.meanings import chosen
-from toposcope.logs.records import PLANNED, number
+from toposcope.logs.records import PLANNED, RESTARTED, number
 from toposcope.logs.run import nan_column
 
 _ZEROS = re.compile(rf"[^\n]*\0{{{ZEROS},}}[^\n]*\n?")
@@ -201,6 +201,8 @@ def _by_line(body: str, between: str, notes: list[str]) -> pd.DataFrame:
     if changed := sum(names != parts[0][0] for names, _ in parts):
         notes.append(f"{changed:,} later header{'s' * (changed != 1)} with other columns")
     tables = [_part(names, rows, between, notes) for names, rows in parts if rows]
+    for table in tables[1:]:  # a trainer that begins writes its header
+        table.loc[table.index[:1], RESTARTED] = 1.0
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=parts[0][0])
 
 
