@@ -1,9 +1,10 @@
 """How often a restart is called bad on unkind noise, and the jump of the loss that is found.
 
-    python -m benchmarks.restart_nulls [--draws 300] [--seed 11] [--csv FILE]
+    python -m benchmarks.restart_nulls [--draws 300] [--seed 11] [--csv FILE] [--marked]
 
 Two passes over the same steps of a power law have noise of their own: ten kinds, and jumps of the second pass
-of half to four times the noise of one row. The rule was written in view of seed 7.
+of half to four times the noise of one row. With --marked no step comes twice: the log says where it was
+resumed, and has some rows after that. The rules were written in view of seed 7.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
+from toposcope.rules.after_restart import after_restarts
 from toposcope.rules.judged_run import JudgedRun
 from toposcope.rules.trained_twice import trained_twice
 
 ROWS = (5, 10, 20, 50, 100, 200)
+ROWS_AFTER = (6, 21, 101)
+"""Rows after a marked restart; the row of the mark itself is not compared."""
 NOISE = 0.05
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -63,16 +67,33 @@ def shares(draw: Draw, rows: int, jump: float, draws: int, seed: int) -> tuple[f
     return 100 * look / draws, 100 * told / draws
 
 
+def shares_marked(draw: Draw, rows: int, jump: float, draws: int, seed: int) -> tuple[float, float]:
+    """Return what `shares` does, of restarts that are marked and trained no step twice."""
+    look = told = 0
+    for number in range(draws):
+        g = np.random.default_rng([number, rows, seed, 1])
+        at = int(g.integers(250, 1500))
+        step = np.arange(1, at + rows + 1)
+        loss = 2 + 3 / np.sqrt(step) + NOISE * draw(g, len(step)) + np.where(step > at, jump * NOISE, 0)
+        run = JudgedRun.of(pd.DataFrame({"step": step, "loss": loss}), restarts=(float(at + 1),))
+        made = after_restarts(run)
+        look += any(one.faulty for one in made)
+        told += any(one.differs for one in made)
+    return 100 * look / draws, 100 * told / draws
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--marked", action="store_true", help="No step comes twice.")
     given = parser.parse_args()
     cases = [(kind, 0.0) for kind in KINDS] + [("white", jump) for jump in JUMPS]
-    table = [["noise", "jump", *(f"{name}_{rows}" for rows in ROWS for name in ("look", "told"))]]
+    measure, lengths = (shares_marked, ROWS_AFTER) if given.marked else (shares, ROWS)
+    table = [["noise", "jump", *(f"{name}_{rows}" for rows in lengths for name in ("look", "told"))]]
     for kind, jump in cases:
-        found = [shares(KINDS[kind], rows, jump, given.draws, given.seed) for rows in ROWS]
+        found = [measure(KINDS[kind], rows, jump, given.draws, given.seed) for rows in lengths]
         table.append([kind, f"{jump:g}", *(f"{one:.1f}" for pair in found for one in pair)])
         print(*table[-1], sep="  ", flush=True)
     if given.csv:

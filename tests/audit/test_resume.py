@@ -175,6 +175,30 @@ def test_a_checkpoint_of_weights_alone_is_not_accused(tmp_path):
     assert answer.faults == []
 
 
+def _without_state(run: Path, step: int) -> None:
+    state = torch.load(run / f"ckpt_{step}.pt", weights_only=False)
+    torch.save({"model": state["model"], "iter_num": step}, run / f"ckpt_{step}.pt")
+
+
+def test_a_state_that_only_the_newest_checkpoint_lacks_is_a_fault(run):
+    _without_state(run, 30)
+    answer = audit(str(run))
+    assert not answer.ok
+    assert answer.resume_lines == [
+        "not resumable from step 30: the optimiser's state is missing, which step 20 has; "
+        "step 20 can be resumed"
+    ]
+    assert "no problem was found" not in str(check(str(run)))
+
+
+def test_a_trainer_that_writes_the_state_now_and_then_is_not_accused(run):
+    for step in (10, 30):
+        _without_state(run, step)
+    answer = audit(str(run))
+    assert answer.ok
+    assert answer.resume[0].verdict == "cannot tell"
+
+
 def test_the_state_of_another_writer_is_said_not_to_be_read(run):
     for step in STEPS:
         folder = run / f"step_{step}"
@@ -189,8 +213,8 @@ def test_the_state_of_another_writer_is_said_not_to_be_read(run):
     assert any("not checked: the state of the optimiser" in one for one in answer.coverage.lines)
 
 
-def test_a_truncated_state_is_a_fault(run, tmp_path):
-    place = tmp_path / "folders"
+def _folders(run: Path, place: Path) -> Path:
+    """Write the checkpoints as transformers' Trainer does; return the newest optimizer.pt."""
     for step in STEPS:
         folder = place / f"checkpoint-{step}"
         folder.mkdir(parents=True)
@@ -199,12 +223,32 @@ def test_a_truncated_state_is_a_fault(run, tmp_path):
         torch.save(state["optimizer"], folder / "optimizer.pt")
         torch.save(state["scheduler"], folder / "scheduler.pt")
         (folder / "trainer_state.json").write_text(json.dumps({"global_step": step, "epoch": step / 10}))
+    return place / f"checkpoint-{STEPS[-1]}" / "optimizer.pt"
+
+
+HURT: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda whole: whole[: len(whole) // 2],
+    "empty": lambda whole: b"",
+    "zero bytes": lambda whole: bytes(len(whole)),
+    "noise": lambda whole: bytes(byte ^ 0x5A for byte in whole),
+}
+
+
+@pytest.mark.parametrize("kind", HURT)
+@pytest.mark.parametrize("alone", [False, True], ids=["a folder", "one file"])
+def test_a_damaged_file_of_a_state_is_a_fault(run, tmp_path, kind, alone):
+    place = run if alone else tmp_path / "folders"
+    file = run / "ckpt_30.pt" if alone else _folders(run, place)
+    steps = "".join(f'{{"step": {n / 4}, "loss": {2 + n**-0.5}}}\n' for n in range(1, 121))
+    (place / "train.jsonl").write_text(steps)
     (answer,) = audited(open_series(str(place), logs=False)).resume
-    assert (answer.verdict, answer.writer) == ("resumable", "transformers")
-    whole = (place / "checkpoint-30/optimizer.pt").read_bytes()
-    (place / "checkpoint-30/optimizer.pt").write_bytes(whole[: len(whole) // 2])
+    assert answer.verdict == "resumable"
+    assert "no problem was found" in str(check(str(place)))
+    file.write_bytes(HURT[kind](file.read_bytes()))
     (answer,) = audited(open_series(str(place), logs=False)).resume
-    assert (answer.faults[0].fault, answer.earlier) == ("unreadable-state", 20)
+    assert (answer.verdict, answer.earlier) == ("not resumable", 20)
+    assert alone or answer.faults[0].fault == "unreadable-state"
+    assert "no problem was found" not in str(check(str(place)))
 
 
 def test_a_state_is_never_unpickled(tmp_path):

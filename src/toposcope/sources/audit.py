@@ -127,7 +127,7 @@ def resumptions(series: Series) -> tuple[Resumption, ...]:
     answers = []
     for run in series.names:
         checkpoints = series.of_run(run)[-2:]
-        if not checkpoints or not keeps_state(checkpoints[-1].uri):
+        if not any(keeps_state(one.uri) for one in checkpoints):
             continue
         steps = list(gather(series, checkpoints, cheap=True, quick=True))
         faults = _of_run(series, run, steps, cheap=True, newest=True)

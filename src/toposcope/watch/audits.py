@@ -65,7 +65,7 @@ class FolderAudit:
         self._store.write_audit(self._uri, every)
         self._audited, self._copies = frozenset(complete), frozenset(copies)
         self._ready_at = self._clock() + REST * (self._clock() - began)
-        return tuple(one for one in found.resume if one.has_state)
+        return tuple(one for one in found.resume if one.is_about_state)
 
     def _series(self, complete: Collection[str], copies: Sequence[Source]) -> Series:
         sources = [

@@ -144,8 +144,13 @@ class _Judge:
             unread = (self._weights(here), _unreadable(state))
             return Resumption(run, step, "", unread, sampled=self.sample)
         if not state.optimizers:
-            none = (self._weights(here), _without_optimizer(state, step))
-            return Resumption(run, step, state.writer, none, sampled=self.sample)
+            none = _without_optimizer(state, step)
+            if none.status == MISSING and self._usually_there(at):
+                then = self.steps[at - 1].checkpoint.step
+                why = f"the optimiser's state is missing, which step {then:,} has"
+                none = Facet("moments", MISSING, why, "moments-missing")
+            found = (self._weights(here), none)
+            return Resumption(run, step, state.writer, found, sampled=self.sample)
         before = self.readable(at - 1)
         if before is not None and [one.flat for one in before.optimizers] != [
             one.flat for one in state.optimizers
@@ -158,6 +163,15 @@ class _Judge:
         facets += [counters.rng_facet(state, before), counters.data_facet(state, before, step, then)]
         kept = tuple(dict.fromkeys([self._weights(here, still), *facets]))
         return Resumption(run, step, state.writer, kept, then, self.sample, still=tuple(sorted(still)))
+
+    def _usually_there(self, at: int) -> bool:
+        """Return whether each of the earlier checkpoints has an optimiser's state.
+
+        Some trainers write it to every second checkpoint; they leave one out before.
+        """
+        earlier = [self.state(other) for other in range(at - 1, max(-1, at - 1 - _EARLIER), -1)]
+        there = [isinstance(one, TrainingState) and bool(one.optimizers) for one in earlier]
+        return bool(there) and all(there)
 
     def _weights(self, here: StepEvidence, still: Collection[str] = ()) -> Facet:
         if here.error:

@@ -83,6 +83,11 @@ class Resumption:
         return any(one.name == "moments" and one.status != MISSING for one in self.facets)
 
     @property
+    def is_about_state(self) -> bool:
+        """Whether there is something to say of a state: it is there, or missing where others have one."""
+        return self.has_state or any(one.name != "weights" for one in self.faults)
+
+    @property
     def moments_read(self) -> bool:
         """Whether the moments were read."""
         return any(one.name == "moments" and one.status not in (MISSING, NOT_READ) for one in self.facets)
