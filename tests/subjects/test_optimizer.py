@@ -23,7 +23,7 @@ from toposcope.subjects.optimizer.features import (
     STALE,
     UPDATE_RMS,
 )
-from toposcope.subjects.optimizer.steps import FactoredRule, rule_of, second_of
+from toposcope.subjects.optimizer.steps import FactoredRule, rule_of
 from toposcope.watch.watching import Watching, WatchOptions
 
 torch = pytest.importorskip("torch")
@@ -129,10 +129,8 @@ def test_adafactors_rate_makes_torchs_own_step(tmp_path: Path) -> None:
     for (name, past), (key, kept) in zip(before.items(), optimizer.parameters.items(), strict=True):
         rule = rule_of(kept, optimizer.group_of(key), math.sqrt(np.mean(past**2)))
         assert isinstance(rule, FactoredRule)
-        row, column = (
-            kept.further[one].values().reshape(kept.further[one].shape) for one in ("row_var", "col_var")
-        )
-        second = second_of(row, column, rule.least)
+        assert kept.second is not None
+        second = kept.second.values().reshape(kept.second.shape)
         gradient = trained.gradients[name]  # type: ignore[attr-defined]
         scaled = gradient / np.sqrt(np.maximum(second, rule.least**2))
         clipped = max(1.0, math.sqrt(np.mean(scaled**2)))

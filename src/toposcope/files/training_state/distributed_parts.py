@@ -137,8 +137,8 @@ def _parameter(reader: DistributedReader, key: str, fields: Mapping[str, str]) -
         stored = next((fields[name] for name in names if name in fields), None)
         return None if stored is None else _tensor(reader, stored)
 
-    known = {*FIRST, *SECOND, *MASTER, UPDATES}
-    others = tuple(name for name in fields if name not in known)
+    moments = {*FIRST, *SECOND, *MASTER, UPDATES}
+    others = tuple(name for name in fields if name not in moments)
     updates = _number(reader, fields.get(UPDATES))
     further = {name: one for name in others if (one := _tensor(reader, fields[name])) is not None}
     return ParameterState(key, tensor(FIRST), tensor(SECOND), updates, tensor(MASTER), others, further)

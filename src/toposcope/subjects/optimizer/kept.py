@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint, Role, Scope
 from toposcope.files.formats.reader import Facts, Reader, TensorInfo
-from toposcope.files.training_state.nouns import OptimizerState, ParameterGroup, ParameterState, TrainingState
+from toposcope.files.training_state.flat import laid_out
+from toposcope.files.training_state.nouns import OptimizerState, ParameterGroup, ParameterState
 from toposcope.files.training_state.places import training_state
 from toposcope.sources.matrices import is_weight, stream_matrices
-from toposcope.sources.optimizer.naming import ORDERED, names_of
+from toposcope.sources.optimizer.angles import by_angle
+from toposcope.sources.optimizer.naming import ORDERED, ParameterNames, names_of
 from toposcope.sources.series import Series
 from toposcope.subjects.labels import Label
-from toposcope.subjects.optimizer.by_angle import pairs_by_angle
-from toposcope.subjects.optimizer.steps import FACTORS, LARGEST, MuonRule, StepRule, rule_of, second_of
+from toposcope.subjects.optimizer.steps import LARGEST, MuonRule, StepRule, rule_of
 from toposcope.subjects.snapshot import Snapshot, unless_unreadable
 
 FIRST, SECOND, DIVISOR, BEFORE, CHANGE, UPDATE = "first", "second", "divisor", "before", "change", "update"
@@ -34,15 +35,9 @@ class KeptParameter:
     group: ParameterGroup | None
 
     @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The parameter's shape, by its moments or by the two factors of its second moment."""
-        if self.state.shape is not None:
-            return self.state.shape
-        for rows, columns in FACTORS:
-            if {rows, columns} <= set(self.state.further):
-                row, column = self.state.further[rows].shape, self.state.further[columns].shape
-                return (*row[:-1], column[-1]) if rows == "row_var" else (*row, column[-1])
-        return None
+    def shape(self) -> tuple[int, ...]:
+        """The parameter's shape, by its moments."""
+        return self.state.shape or ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,54 +79,54 @@ def has_moments(uri: str) -> bool:
         state = training_state(uri)
     except SourceError:
         return False
-    return state is not None and any(one.parameters for one in state.optimizers)
+    return state is not None and any(one.parameters or one.buffers for one in state.optimizers)
 
 
 def _kept(snapshot: Snapshot) -> KeptState | None:
     series, at = snapshot.origin()
-    if series.computed:
+    state = None if series.computed else training_state(series.place(at))
+    if state is None or not any(one.parameters or one.buffers for one in state.optimizers):
         return None
-    state = training_state(series.place(at))
-    if state is None or not any(one.parameters for one in state.optimizers):
-        return None
+    named: dict[str, KeptParameter] = {}
+    unnamed: dict[str, KeptParameter] = {}
     with series.reading(at) as reader:
-        shapes = {info.name: info.shape for info in reader.infos().values() if is_weight(info)}
-        named: dict[str, KeptParameter] = {}
-        unnamed: dict[str, KeptParameter] = {}
         for optimizer in state.optimizers:
-            some, others = _by_name(snapshot, reader, optimizer, state, shapes)
+            some, others = _by_name(snapshot, reader, optimizer, ordered=state.writer in ORDERED)
             named |= some
             unnamed |= others
     return KeptState(named, unnamed) if named or unnamed else None
 
 
 def _by_name(
-    snapshot: Snapshot, reader: Reader, optimizer: OptimizerState, state: TrainingState,
-    shapes: Mapping[str, tuple[int, ...]],
-) -> tuple[dict[str, KeptParameter], dict[str, KeptParameter]]:  # fmt: skip
-    """Return the parameters by the names of their weights, and by their places where no name is certain."""
-    groups = {key: group for group in optimizer.groups for key in group.parameters}
-    parameters = {key: KeptParameter(one, groups.get(key)) for key, one in optimizer.parameters.items()}
-    matrices = {key: one for key, one in parameters.items() if len(one.shape or ()) > 1}
-    # factors have no shape of their own, so the names are found with that of the parameter
-    shaped = {key: _shaped(one) for key, one in matrices.items()}
-    names = names_of(replace(optimizer, parameters=shaped), shapes, ordered=state.writer in ORDERED)
-    named = {found[0]: matrices[key] for key, found in names.candidates.items() if len(found) == 1}
-    open_keys = {key: found for key, found in names.candidates.items() if len(found) > 1}
-    if open_keys:
-        before = snapshot.previous
-        earlier = None if before is None else before.origin()
-        for key, name in pairs_by_angle(reader, earlier, parameters, open_keys).items():
-            named[name] = matrices[key]
-            del open_keys[key]
-    return named, {key: matrices[key] for key in open_keys}
+    snapshot: Snapshot, reader: Reader, optimizer: OptimizerState, *, ordered: bool
+) -> tuple[dict[str, KeptParameter], dict[str, KeptParameter]]:
+    """Return the matrices by the names of their weights, and by their places where no name is certain."""
+    shapes = {info.name: info.shape for info in reader.infos().values() if not info.skip}
+    state = laid_out(optimizer, shapes)
+    if state.flat:  # parts of ranks, which are no matrices
+        return {}, {}
+    names = names_of(state, shapes, ordered=ordered)
+    before = snapshot.previous
+    if not state.named and names.ambiguous and before is not None:
+        names = unless_unreadable(lambda: _told_apart(state, names, reader, before)) or names
+    groups = {key: group for group in state.groups for key in group.parameters}
+    named: dict[str, KeptParameter] = {}
+    unnamed: dict[str, KeptParameter] = {}
+    for key, candidates in names.candidates.items():
+        one = KeptParameter(state.parameters[key], groups.get(key))
+        if len(one.shape) > 1 and len(candidates) == 1 and is_weight(reader.infos()[candidates[0]]):
+            named[candidates[0]] = one
+        elif len(one.shape) > 1 and len(candidates) > 1:
+            unnamed[key] = one
+    return named, unnamed
 
 
-def _shaped(one: KeptParameter) -> ParameterState:
-    if one.state.shape is not None or one.shape is None:
-        return one.state
-    factor = next(iter(one.state.further.values()))
-    return replace(one.state, second=replace(factor, shape=one.shape))
+def _told_apart(
+    state: OptimizerState, names: ParameterNames, reader: Reader, before: Snapshot
+) -> ParameterNames:
+    series, at = before.origin()
+    with series.reading(at) as earlier:
+        return by_angle(state, names, reader, earlier)
 
 
 def moment_matrices(snapshot: Snapshot, kept: KeptState, *, history: bool = True) -> Iterator[MomentMatrix]:
@@ -149,7 +144,7 @@ def moment_matrices(snapshot: Snapshot, kept: KeptState, *, history: bool = True
             name = tensors.latest
             yield tensors.matrix(name, Label.of(matrix), matrix.values)
     for key, one in kept.unnamed.items():
-        if len(one.shape or ()) == 2:
+        if len(one.shape) == 2:
             label = Label(f"parameter {key}", Role.OTHER, scope=Scope.MATRIX)
             yield MomentMatrix(label, _fields(one, None, None, None), rule_of(one.state, one.group, math.nan))
 
@@ -234,15 +229,14 @@ def _fields(
     now: KeptParameter, then: KeptParameter | None, change: np.ndarray | None, rule: StepRule | None
 ) -> np.ndarray:
     """Return the fields of a tensor as one array; float32 holds what writers store in 32 bits and fewer."""
-    shape = now.shape
-    assert shape is not None
-    state, columns = now.state, {}
+    shape, state = now.shape, now.state
+    columns: dict[str, np.ndarray] = {}
     if state.first is not None:
         columns[FIRST] = state.first.values().reshape(shape)
         if isinstance(rule, MuonRule) and (update := rule.matrix(columns[FIRST])) is not None:
             columns[UPDATE] = update
-    if (second := _second(now)) is not None:
-        columns[SECOND] = second
+    if state.second is not None and state.second.shape == shape:
+        columns[SECOND] = state.second.values().reshape(shape)
         if LARGEST in state.further:
             columns[DIVISOR] = state.further[LARGEST].values().reshape(shape)
         if then is not None and then.state.second is not None and then.state.second.shape == shape:
@@ -254,17 +248,3 @@ def _fields(
         for field in list(columns):
             made[field] = columns.pop(field)
     return made
-
-
-def _second(one: KeptParameter) -> np.ndarray | None:
-    """Return the second moment; of PyTorch's Adafactor it is the product of its factors."""
-    shape = one.shape
-    if one.state.second is not None and one.state.second.shape == shape:
-        return one.state.second.values().reshape(shape)
-    rows, columns = FACTORS[0]
-    further = one.state.further
-    if {rows, columns} <= set(further):
-        row, column = (further[name].values().reshape(further[name].shape) for name in (rows, columns))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return second_of(row, column, float(np.finfo(np.float32).eps))
-    return None

@@ -11,8 +11,6 @@ import numpy as np
 
 from toposcope.files.training_state.nouns import ParameterGroup, ParameterState, Setting
 
-FACTORS = (("row_var", "col_var"), ("exp_avg_sq_row", "exp_avg_sq_col"))
-"""The fields with the two factors of Adafactor's second moment: PyTorch's, and those of transformers."""
 LARGEST = "max_exp_avg_sq"
 """AMSGrad divides by this instead of the second moment."""
 
@@ -186,9 +184,9 @@ def rule_of(state: ParameterState, group: ParameterGroup | None, weight_rms: flo
     if group is None or group.rate is None:
         return None
     settings = group.settings
-    if {"exp_avg_sq_row", "exp_avg_sq_col"} <= set(state.further):
+    if state.further.keys() >= {"exp_avg_sq_row", "exp_avg_sq_col"}:
         return HeldRule() if state.first is not None else None
-    if {"row_var", "col_var"} <= set(state.further):
+    if state.further.keys() >= {"row_var", "col_var"}:
         return _factored(state, group.rate, settings, weight_rms)
     if "ns_steps" in settings:
         return _muon(group.rate, settings)
@@ -249,13 +247,3 @@ def _factored(
         least = float(np.finfo(np.float32).eps)
     size = max(relative, weight_rms) * min(rate, 1 / math.sqrt(state.updates))
     return FactoredRule(size, least)
-
-
-def second_of(row: np.ndarray, column: np.ndarray, least: float) -> np.ndarray:
-    """Return Adafactor's second moment from its factors of shapes (n, 1) and (1, m).
-
-    >>> second_of(np.array([[1.0], [3.0]]), np.array([[2.0, 4.0]]), 0.0).tolist()
-    [[1.0, 2.0], [3.0, 6.0]]
-    """
-    made: np.ndarray = row @ column / np.maximum(row.mean(axis=-2, keepdims=True), least)
-    return made
