@@ -74,18 +74,26 @@ def kept_state(snapshot: Snapshot) -> KeptState | None:
 
 
 def has_moments(uri: str) -> bool:
-    """Return whether a local checkpoint keeps moments that are read; False if its state cannot be opened."""
+    """Return whether a local checkpoint keeps moments of matrices; False if its state cannot be opened."""
     try:
         state = training_state(uri)
     except SourceError:
         return False
-    return state is not None and any(one.parameters or one.buffers for one in state.optimizers)
+    return state is not None and any(map(_of_matrices, state.optimizers))
+
+
+def _of_matrices(optimizer: OptimizerState) -> bool:
+    """Return whether an optimiser's parameters are whole, or parts of a buffer that weights give places in.
+
+    Parts of ranks, and all parameters as one vector, are no matrices.
+    """
+    return bool(optimizer.buffers) or (bool(optimizer.parameters) and not optimizer.flat)
 
 
 def _kept(snapshot: Snapshot) -> KeptState | None:
     series, at = snapshot.origin()
     state = None if series.computed else training_state(series.place(at))
-    if state is None or not any(one.parameters or one.buffers for one in state.optimizers):
+    if state is None or not any(map(_of_matrices, state.optimizers)):
         return None
     named: dict[str, KeptParameter] = {}
     unnamed: dict[str, KeptParameter] = {}
