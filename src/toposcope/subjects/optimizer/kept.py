@@ -83,11 +83,12 @@ def has_moments(uri: str) -> bool:
 
 
 def _of_matrices(optimizer: OptimizerState) -> bool:
-    """Return whether an optimiser's parameters are whole, or parts of a buffer that weights give places in.
+    """Return whether an optimiser states a rate, and parameters or a buffer in which weights have places.
 
-    Parts of ranks, and all parameters as one vector, are no matrices.
+    Parts of ranks are no matrices. Without a rate, as in the state of `toposcope train`, no step is known.
     """
-    return bool(optimizer.buffers) or (bool(optimizer.parameters) and not optimizer.flat)
+    placed = bool(optimizer.buffers) or (bool(optimizer.parameters) and not optimizer.flat)
+    return placed and any(group.rate is not None for group in optimizer.groups)
 
 
 def _kept(snapshot: Snapshot) -> KeptState | None:

@@ -38,7 +38,7 @@ from toposcope.subjects.optimizer.kept import (
 from toposcope.subjects.optimizer.steps import AdamRule
 from toposcope.subjects.snapshot import Snapshot
 
-NO_STATE = "no optimiser's state that can be read is kept beside their weights"
+NO_STATE = "no optimiser's state with a rate can be read beside their weights"
 _BLOCK = 1 << 20
 """How many values are in memory in float64 at once."""
 
