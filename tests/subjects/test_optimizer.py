@@ -141,6 +141,19 @@ def test_adafactors_rate_makes_torchs_own_step(tmp_path: Path) -> None:
     assert not len(_rows(store, UPDATE_RMS.name))
 
 
+@pytest.mark.slow
+def test_the_first_moment_of_transformers_adafactor_is_its_step(tmp_path: Path) -> None:
+    optimization = pytest.importorskip("transformers.optimization")
+    settings = {"beta1": 0.9, "relative_step": False, "scale_parameter": False}
+    before = trained(tmp_path / "run", lambda ps: optimization.Adafactor(ps, lr=RATE, **settings))
+    store = ts.measure(str(tmp_path / "run"), tmp_path / "store", features="optimizer")
+    weights = torch.load(tmp_path / "run" / "ckpt_30.pt", weights_only=True)["model"]
+    rows = _rows(store, UPDATE_RMS.name).set_index("name")["value"]
+    for name, past in before.items():
+        step = past - weights[name].numpy()
+        assert rows[name] == pytest.approx(math.sqrt(np.mean(step**2)), rel=1e-6)
+
+
 def test_the_other_numbers_are_their_formulas(tmp_path: Path) -> None:
     trained(tmp_path / "run", _adamw)
     store = ts.measure(str(tmp_path / "run"), tmp_path / "store", features="optimizer")
@@ -283,8 +296,8 @@ def test_watch_names_the_matrix_whose_update_jumps(tmp_path: Path) -> None:
     options = WatchOptions(rest=0, out=tmp_path / "watched")
     with Watching(tmp_path / "run", options) as watching:
         watching.once()
-        (last,) = [event for event in watching.watchman.journal.read()
-                   if event.kind == "alarm" and event.step == 40]  # fmt: skip
-    first = last.data["culprits"][0]
+        (alarm,) = [event for event in watching.watchman.journal.read() if event.kind == "alarm"]
+    assert alarm.step == 40
+    first = alarm.data["culprits"][0]
     assert first["name"] == "last.weight"
     assert first["feature"] in (UPDATE_RMS.name, EFFECTIVE_RATE.name)
