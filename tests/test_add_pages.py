@@ -101,7 +101,6 @@ def _runs(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample
 def test_a_subject_is_one_module_and_is_found_in_every_room(tmp_path: Path) -> None:
     _runs(tmp_path)
     _install_as_shown(tmp_path, "outliers", "add-a-subject.md")
@@ -241,7 +240,6 @@ def test_an_alarm_is_one_class_and_is_told_wherever_alarms_are(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.sample
 def test_a_kind_of_directions_is_one_class_and_an_option_of_the_command(tmp_path: Path) -> None:
     out = _run("add-a-direction.md", tmp_path)
     rows = [line.split(maxsplit=2) for line in out.splitlines() if re.match(r"\s*\d ", line)]

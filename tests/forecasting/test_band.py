@@ -35,7 +35,6 @@ def held(made, truth):
     return float(inside.mean())
 
 
-@pytest.mark.sample
 @pytest.mark.calibration
 def test_the_band_of_siblings_holds_the_true_curve_as_often_as_it_says():
     shares, ends = [], []

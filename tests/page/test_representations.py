@@ -473,6 +473,7 @@ def test_changepoints_are_marked_on_the_curves_of_hidden_states(study):
     assert "A triangle" not in captions(bent)["spectrum_of_representations"].shows
 
 
+@pytest.mark.slow
 def test_a_store_of_representations_has_no_part_on_weights(page):
     text = (page / "index.html").read_text()
     assert "neural persistence" not in text.lower()
