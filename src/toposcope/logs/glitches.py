@@ -1,7 +1,10 @@
 """Isolated glitches in a loss log: single values that do not fit the curve.
 
-What the limits were set on is not recorded. None of 37 real runs has a glitch by them
-(docs/logs.md, "Glitches"); `benchmarks.forecast_families` plants glitches in simulated runs.
+None of 37 real runs has a glitch by these limits (docs/logs.md, "Glitches"); `benchmarks.forecast_families`
+plants glitches in simulated runs. Half and double of each limit are judged in
+docs/evidence/benchmarks-limits.csv (`python -m benchmarks.limits glitches`): as they are, 4 of 300 healthy
+logs have a glitch, and 251 of 300 planted ones are found. Half of `SPREADS` gives 20 and 298, half of `LEAST`
+11 and 251, double of either at most 191 of the planted ones.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ above the mean curve of its siblings. The siblings' residuals, each against the 
 is compared with Student's t. If sizes differ and there are enough siblings, r_hat is a line in log size,
 because the curves of larger models differ a little in one direction; otherwise it is the siblings' mean.
 
-What the other limits were set on is not recorded. `benchmarks.collapse_rates` judges them: 9 of 422 healthy
-runs of simulated families are flagged, at a nominal 2% (docs/check.md, "Has a run left the curve of its
-siblings?").
+`benchmarks.collapse_rates` judges the limits: 9 of 422 healthy runs of simulated families are flagged, at a
+nominal 2% (docs/check.md, "Has a run left the curve of its siblings?"). Half and double of each are judged
+in docs/evidence/benchmarks-limits.csv (`python -m benchmarks.limits collapse`): none finds more runs whose
+loss is 5% higher, and none but half of `BLOCKS` and double of `_LEAST_SPREAD` flags fewer healthy ones.
 """
 
 from __future__ import annotations
