@@ -146,8 +146,8 @@ class _Judge:
         if not state.optimizers:
             none = _without_optimizer(state, step)
             if none.status == MISSING and self._usually_there(at):
-                then = self.steps[at - 1].checkpoint.step
-                why = f"the optimiser's state is missing, which step {then:,} has"
+                earlier = self.steps[at - 1].checkpoint.step
+                why = f"the optimiser's state is missing, which step {earlier:,} has"
                 none = Facet("moments", MISSING, why, "moments-missing")
             found = (self._weights(here), none)
             return Resumption(run, step, state.writer, found, sampled=self.sample)
