@@ -108,7 +108,7 @@ HELPERS = {
     "sources/discover.py", "store/store.py", "logs/described.py", "logs/texts.py", "runs/reading.py",
     "study/merged_stores.py",
     "study/study.py", "training/corpus.py", "watch/alarms/forecast_target.py",
-    "watch/alarms/matrix_or_head.py",
+    "watch/alarms/advice.py",
 }  # fmt: skip
 """Modules that put a mark into a part of an error, or into what `next_step` renders."""
 
@@ -174,7 +174,11 @@ PYTHON_ALONE = {"thresh", "eigenvalues", "cloud_texts"}
 def _typed_names(command: click.Command) -> set[str]:
     """Return the names of a command's options, and of its arguments."""
     own = {one.lstrip("-").replace("-", "_") for param in command.params for one in param.opts}
-    return own.union(*(map(_typed_names, getattr(command, "commands", {}).values())))
+    if not isinstance(command, click.Group):
+        return own
+    context = click.Context(command)
+    further = [command.get_command(context, name) for name in command.list_commands(context)]
+    return own.union(*(_typed_names(one) for one in further if one is not None))
 
 
 def test_every_argument_that_an_error_names_is_one_of_a_command():

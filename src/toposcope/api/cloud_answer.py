@@ -12,7 +12,7 @@ import numpy as np
 
 from toposcope.clouds.nulls import NULLS
 from toposcope.clouds.ring import LEVEL, STATISTICS
-from toposcope.core.tabular import Tables, answered
+from toposcope.core.answered import Tables, answered
 from toposcope.topology.summaries import summaries
 
 if TYPE_CHECKING:

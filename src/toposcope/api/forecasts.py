@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from toposcope.core.answered import Tables, answered
 from toposcope.core.errors import InputError
-from toposcope.core.tabular import Tables, answered
 from toposcope.core.wording import option, rendered
 
 if TYPE_CHECKING:

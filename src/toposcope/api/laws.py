@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toposcope.core.answered import Tables, answered
 from toposcope.core.errors import InputError
-from toposcope.core.tabular import Tables, answered
 
 if TYPE_CHECKING:
     import numpy as np

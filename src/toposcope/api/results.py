@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from toposcope.core.answered import Tables, answered, counted
 from toposcope.core.forms import listed
 from toposcope.core.observations import AuditFinding
-from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Normalization, Scope
 from toposcope.sources.names import kind_of
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from toposcope.core.answered import Tables, answered
 from toposcope.core.forms import listed
 from toposcope.core.observations import AuditFinding
-from toposcope.core.tabular import Tables, answered
 from toposcope.sources.adapter_base import in_base
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def command(
     The exit code is 1 when a fault is found, and 0 when there are only remarks.
     """
     from toposcope.api import audit
-    from toposcope.core.tabular import counted
+    from toposcope.core.answered import counted
     from toposcope.sources import open_series
     from toposcope.sources.opening import hint
 

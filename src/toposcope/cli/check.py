@@ -24,6 +24,7 @@ from toposcope.cli.output import (
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:
+    from toposcope.core.tabular import Table
     from toposcope.runs import Check
 
     Written: TypeAlias = tuple[int, int, frozenset[int]]
@@ -112,16 +113,20 @@ def command(
 
 def show(found: Check) -> None:
     """Print the answer, for many runs a table if it fits, then the grounds; a run is told once."""
-    from toposcope.core.tabular import of_cells
-
-    table = of_cells("", *found.cells)
-    tabular = found.tabular and table.fits()
-    first, *rest = found.lines_beside(table=tabular)
+    table = _table_that_fits(found) if found.tabular else None
+    first, *rest = found.lines_beside(table=table is not None)
     say(first)
-    if tabular:
+    if table is not None:
         table.show()
     for line in rest:
         say(line, err=line.startswith(("problem: ", "note: ")))
+
+
+def _table_that_fits(found: Check) -> Table | None:
+    from toposcope.core.tabular import of_cells
+
+    table = of_cells("", *found.cells)
+    return table if table.fits() else None
 
 
 def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *, as_json: bool) -> int:

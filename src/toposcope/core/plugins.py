@@ -6,7 +6,7 @@ A package that fails, or ends the program while it is imported, is named and lef
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,31 +107,18 @@ def loaded(group: str, point: EntryPoint) -> Any:
 
 
 def brought(group: str, *kinds: type[T]) -> Iterator[T]:
-    """Yield what installed packages offer under the entry points of a group: objects of one of the kinds.
+    """Yield what installed packages offer under the entry points of a group: objects of one of the kinds."""
+    return (made for _, made in brought_with_names(group, *kinds))
 
-    What cannot be imported, or is of another kind, is left out with a message.
-    """
+
+def brought_with_names(group: str, *kinds: type[T]) -> Iterator[tuple[str, T]]:
+    """Yield the same with names; what cannot be imported, or is of another kind, is left out and named."""
     for point in entry_points(group=group):
         made = loaded(group, point)
         if isinstance(made, kinds):
-            yield made
+            yield point.name, made
         elif made is not None:
             _leave_out_kind(group, point, kinds)
-
-
-def brought_by_name(group: str, kind: type[T], own: Mapping[str, T]) -> dict[str, T]:
-    """Return the package's own objects of a kind, then those of installed packages, by their names.
-
-    One whose name is taken is left out with a message.
-    """
-    named = dict(own)
-    for point in entry_points(group=group):
-        made = loaded(group, point)
-        if made is not None and not isinstance(made, kind):
-            _leave_out_kind(group, point, (kind,))
-        elif made is not None and named.setdefault(point.name, made) is not made:
-            leave_out(f"{group}: the name {point.name!r} is taken; {point.value} is left out")
-    return named
 
 
 def brought_classes(group: str, kind: type[T]) -> Iterator[type[T]]:

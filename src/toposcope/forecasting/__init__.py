@@ -12,14 +12,7 @@ import lazy_loader
 from toposcope.forecasting.base import Forecast, Forecaster, Point
 from toposcope.forecasting.one_run import forecast
 from toposcope.logs.curve import Curve, curve_from_metrics
-from toposcope.logs.schedule import (
-    Schedule,
-    constant,
-    cosine,
-    drop,
-    read_schedule,
-    stable_decay,
-)
+from toposcope.logs.schedule import Schedule, constant, cosine, drop, read_schedule, stable_decay
 
 if TYPE_CHECKING:
     from toposcope.forecasting.auto import Auto
@@ -28,30 +21,8 @@ if TYPE_CHECKING:
     from toposcope.forecasting.planned import forecast_planned
 
 __all__ = [
-    "Auto",
-    "Curve",
-    "Forecast",
-    "Forecaster",
-    "LastValue",
-    "Point",
-    "Schedule",
-    "constant",
-    "cosine",
-    "curve_from_metrics",
-    "drop",
-    "fit_law",
-    "forecast",
-    "forecast_planned",
-    "read_schedule",
-    "stable_decay",
-]
-
-__getattr__, _, _ = lazy_loader.attach(
-    __name__,
-    submod_attrs={
-        "auto": ["Auto"],
-        "families": ["LastValue"],
-        "laws": ["fit_law"],
-        "planned": ["forecast_planned"],
-    },
-)
+    "Auto", "Curve", "Forecast", "Forecaster", "LastValue", "Point", "Schedule", "constant", "cosine",
+    "curve_from_metrics", "drop", "fit_law", "forecast", "forecast_planned", "read_schedule", "stable_decay",
+]  # fmt: skip
+_LAZY = {"auto": ["Auto"], "families": ["LastValue"], "laws": ["fit_law"], "planned": ["forecast_planned"]}
+__getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_LAZY)

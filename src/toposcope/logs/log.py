@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from toposcope.core.answered import Tables, answered
 from toposcope.core.forms import listed, step_text
-from toposcope.core.tabular import Tables, answered
 from toposcope.logs.run import Run
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from toposcope.core.answered import Tables, answered
 from toposcope.core.forms import listed, near, sentences, step_text
-from toposcope.core.tabular import Tables, answered
 from toposcope.logs.remarks import LOOK, NOT_JUDGED, NOTICED, STOP
 from toposcope.rules.judgement import ALL_RIGHT, LEVELS
 from toposcope.rules.registry import is_alarm

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from toposcope.core.errors import InputError
 from toposcope.core.forms import listed as in_words
+from toposcope.runs.answering import CheckSettings, ReadRun, answer_of
 from toposcope.runs.checked import Check, worst_first
-from toposcope.runs.run_check import Logged, RunCheck
+from toposcope.runs.run_check import RunCheck
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.forecasting import Curve, Forecast, Schedule
+    from toposcope.forecasting import Curve, Schedule
     from toposcope.logs.run import Run
-    from toposcope.rules.judgement import Judgement
     from toposcope.runs.contents import Contents, OfStore
     from toposcope.runs.reading import Given, Reading
     from toposcope.runs.trendless import Trendless
 
-WITHOUT_LOSS = "without a finite loss left out"
-"""The note of a curve about rows that have a held-out loss and no training loss."""
 _MOST_NAMED = 3
 """The most files that a note names; the others are counted."""
 
@@ -130,7 +125,7 @@ go back to a checkpoint before step 301
     reading.refuse_unmet()
     named = canonical_name(column) if column else None
     refuse_unknown_column(named, contents)
-    settings = _Settings(reading, tuple(others), level, named)
+    settings = CheckSettings(reading, tuple(others), level, named)
     gone: tuple[str, ...] = ()
     if without:
         from toposcope.runs.several import left_out
@@ -138,7 +133,7 @@ go back to a checkpoint before step 301
         gone = left_out(without, [pair for place in contents for pair in _called(place).items()])
     read = [one for place in contents for one in _read(place, settings, gone)]
     refuse_same_names((one.name, one.place.log.path) for one in read)
-    runs = [_answer(one, settings, _ended_beside(one, read, others)) for one in read]
+    runs = [answer_of(one, settings, _ended_beside(one, read, others)) for one in read]
     if not runs and gone:
         raise InputError(
             "no run is left", argument="without", value=", ".join(gone), remedy="keep at least one run"
@@ -158,17 +153,6 @@ go back to a checkpoint before step 301
         separate = separate_groups(settings.curves) if len(settings.curves) > 1 else ""
     notes = (*([separate] if separate else []), *_notes(contents, gone), *_unstated(read, runs))
     return Check(worst_first(runs), tuple(problems), notes, several_groups=bool(separate))
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """How runs are read and forecast: `column` is None where the loss is chosen for each run."""
-
-    reading: Reading
-    siblings: tuple[Curve, ...]
-    level: float
-    column: str | None
-    curves: dict[str, Curve] = field(default_factory=dict)
 
 
 def _contents(
@@ -246,7 +230,7 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
     return [*notes, f"left out because they are not logs: {named}"]
 
 
-def _unstated(read: Sequence[_Read], runs: Sequence[RunCheck]) -> list[str]:
+def _unstated(read: Sequence[ReadRun], runs: Sequence[RunCheck]) -> list[str]:
     """Return why forecasts here may differ from `forecast`, which takes every complete log as finished."""
     whole = sum(one.curve is not None and one.curve.finished and not one.curve.stated for one in read)
     if not whole or not any(one.forecast is not None for one in runs):
@@ -266,23 +250,7 @@ def _called(place: Contents) -> dict[str, str]:
     return {run: place.name if len(names) == 1 else f"{place.name}: {run}" for run in names}
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """One run as it was read: its name in the answer and at its place, its rows, its loss and its curve."""
-
-    place: Contents
-    run: str
-    name: str
-    rows: pd.DataFrame
-    column: str
-    curve: Curve | None
-    wrong: Sequence[str]
-    trendless: Trendless | None = None
-    planned: int | None = None
-    """The steps that its files plan, which count where too few losses are logged for a curve."""
-
-
-def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Read]:
+def _read(place: Contents, settings: CheckSettings, gone: Sequence[str]) -> list[ReadRun]:
     import pandas as pd
 
     from toposcope.logs.described import loss_column
@@ -301,18 +269,18 @@ def _read(place: Contents, settings: _Settings, gone: Sequence[str]) -> list[_Re
         trendless = _trendless(own, column, settings) if curve is None else None
         few = curve is None and column in own.table and own.table[column].notna().any()
         planned = planned_end(own.config, own.table) if few else None
-        made.append(_Read(place, run, name, own.table, column, curve, wrong, trendless, planned))
+        made.append(ReadRun(place, run, name, own.table, column, curve, wrong, trendless, planned))
     return made
 
 
-def _trendless(run: Run, column: str, settings: _Settings) -> Trendless | None:
+def _trendless(run: Run, column: str, settings: CheckSettings) -> Trendless | None:
     """Return what judges a run without a curve; None for a loss that should fall."""
     from toposcope.runs.trendless import trendless_of
 
     return trendless_of(run, column, settings.reading.horizon)
 
 
-def _ended_beside(one: _Read, read: Sequence[_Read], siblings: Sequence[Curve]) -> list[Curve]:
+def _ended_beside(one: ReadRun, read: Sequence[ReadRun], siblings: Sequence[Curve]) -> list[Curve]:
     """Return the finished runs that a run is forecast from: those given, and those that are checked too."""
     given = [curve for curve in siblings if curve.run != one.run]
     names = {curve.run for curve in given}
@@ -323,137 +291,3 @@ def _ended_beside(one: _Read, read: Sequence[_Read], siblings: Sequence[Curve]) 
         and other.curve is not None and other.curve.ended
     ]  # fmt: skip
     return [*given, *beside]
-
-
-def _answer(one: _Read, settings: _Settings, siblings: Sequence[Curve]) -> RunCheck:
-    """Return the answer for one run from the rows of its log."""
-    from toposcope.rules.judgement import NO_LOSS
-    from toposcope.runs.judged import counted, judged
-
-    place, run, rows, column = one.place, one.run, one.rows, one.column
-    steps, audit = place.steps.get(run, ()), place.audit_of(run)
-    count = counted(rows, column, of_log=not place.steps)
-    seen, forecast = _ahead(one.curve, siblings, settings.level)
-    if seen is not None:
-        settings.curves[one.name] = seen
-    ended = seen is not None and (seen.ended or seen.over)
-    without = one.trendless
-    remarks = None if without is None else without.remarks(rows, column)
-    judgement = judged(
-        rows, column, one.curve, remarks, count=count, audit=audit.findings,
-        last_checkpoint=audit.last, wrong=one.wrong, replays=place.replays,
-    )  # fmt: skip
-    if place.to_add:
-        judgement = judgement.with_remedy(NO_LOSS, place.to_add)
-    step, loss = _last(rows, column, judgement)
-    known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
-    horizon = seen.horizon if seen is not None and known else one.planned
-    answer = RunCheck(
-        one.name, place.name, run, judgement, step, loss,
-        horizon, ended, forecast, count.finite, len(steps),
-        place.said, tuple(_unseen(place, rows, column, count.finite)),
-        (*_limits(seen, forecast, count.lost), *_held_out(one, settings), *place.repaired),
-        _logged(rows, column),
-        resume=next((one for one in place.resume if one.run == run), None),
-    )  # fmt: skip
-    return answer if without is None else _without_trend(answer, without)
-
-
-def _without_trend(answer: RunCheck, without: Trendless) -> RunCheck:
-    """Return the answer for a run whose loss has no trend: what the loss is, and how far the run is."""
-    from toposcope.forecasting.one_run import not_applicable
-
-    none = None if without.ended else not_applicable(answer.name, without.sentence)
-    judging = tuple(one for one in answer.unseen if one not in without.seen)
-    return replace(
-        answer, horizon=without.horizon, ended=without.ended, forecast=none, unseen=judging,
-        objective=without.objective, without_trend=without.sentence,
-    )  # fmt: skip
-
-
-def _held_out(one: _Read, settings: _Settings) -> list[str]:
-    """Return the note that the held-out loss of a run was read, as `forecast` has it; empty if it was not."""
-    from toposcope.logs.described import HELD_OUT
-
-    if settings.column or one.column != "heldout_loss":
-        return []
-    noted = (note for note in one.place.log.assumed if note.startswith(HELD_OUT))
-    return [next(noted, f"{HELD_OUT} is used")]
-
-
-def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
-    """Return the losses of a run in the order of their steps, as they were logged."""
-    if column not in rows or not len(rows):
-        return None
-    from toposcope.logs.run import by_step, wanted_rows
-
-    known = by_step(wanted_rows(rows[["step", column]], np.isfinite(rows["step"].to_numpy(float))))
-    return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
-
-
-def _ahead(
-    curve: Curve | None, siblings: Sequence[Curve], level: float
-) -> tuple[Curve | None, Forecast | None]:
-    """Return the curve with its end, and the forecast of `toposcope forecast`; None where it has ended."""
-    from toposcope.forecasting import forecast
-    from toposcope.forecasting.auto import Auto
-    from toposcope.forecasting.ends import split_runs
-
-    if curve is None or not (curve.step == np.floor(curve.step)).all():  # epochs: forecasts count steps
-        return curve, None
-    ended, unfinished = split_runs([curve], siblings)
-    if not unfinished or curve.over:
-        return curve, None
-    return unfinished[0], forecast(Auto(), unfinished[0], ended, level=level)
-
-
-def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float | None, float | None]:
-    """Return the last step, and the loss there: NaN where the last ones are not finite."""
-    from toposcope.logs.described import last_step
-    from toposcope.logs.remarks import NOT_FINITE
-    from toposcope.logs.run import by_step
-
-    last = last_step(rows)
-    if last is None:
-        return None, None
-    ordered = by_step(rows)
-    values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
-    finite = values[np.isfinite(values)]
-    lost = len(values) and (not len(finite) or any(one.kind == NOT_FINITE for one in judgement.grounds))
-    return last, math.nan if lost else float(finite[-1]) if len(finite) else None
-
-
-def _unseen(place: Contents, rows: pd.DataFrame, column: str, losses: int) -> list[str]:
-    """Return the parts of the run that were not read, and why."""
-    from toposcope.rules.overfitting import FEWEST
-    from toposcope.rules.rises import LEAST
-    from toposcope.statistics.alarms.residuals import FIRST
-
-    wanted = (("grad_norm", "gradient norm"), ("learning_rate", "learning rate"))
-    found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
-    held = int(rows["heldout_loss"].notna().sum()) if "heldout_loss" in rows else 0
-    if column == "loss" and 0 < held < FEWEST:
-        found.append(f"overfitting (needs {FEWEST} held-out losses)")
-    if not losses:
-        none = "finite" if len(rows) and column in rows else "logged"
-        return [f"losses (none is {none})", *([place.unseen] if place.unseen else [])]
-    if losses < FIRST:
-        found.append(f"loss spikes (need {FIRST} losses)")
-    if losses < LEAST:
-        found.append(f"plateaus and small rises (need {LEAST} losses)")
-    return [*found, place.unseen] if place.unseen else found
-
-
-def _limits(curve: Curve | None, forecast: Forecast | None, lost: int) -> list[str]:
-    """Return the limits of an answer."""
-    from toposcope.logs.plan_beside import BESIDE
-
-    found = []
-    if curve is not None and forecast is not None:
-        if not curve.endless:
-            found.append(f"the forecast assumes that the run goes on to step {curve.horizon:,}")
-        found += [part for part in forecast.reason.split("; ") if part and forecast.status != "failed"]
-        found += [note for note in curve.notes if lost or not note.endswith(WITHOUT_LOSS)]
-    elif curve is not None:
-        found += [note for note in curve.notes if BESIDE in note]
-    return found

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toposcope.core.tabular import Tables, answered
+from toposcope.core.answered import Tables, answered
 from toposcope.core.wording import option, rendered
 from toposcope.runs.seeds import SeedComparison
 from toposcope.statistics.seeds import INTERIM, LEVEL, MOST_SEEDS, InterimTest

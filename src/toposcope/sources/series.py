@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from toposcope.core.answered import Tables, answered, counted
 from toposcope.core.errors import SourceError, did_you_mean
 from toposcope.core.forms import listed
 from toposcope.core.observations import NOT_LOOKED_AT, AuditFinding
-from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import Checkpoint, Matrix, RunRecord
 from toposcope.files.formats.reader import Reader
 from toposcope.logs import history

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from toposcope.core.answered import Tables, answered, counted
 from toposcope.core.observations import AuditFinding
-from toposcope.core.tabular import Tables, answered, counted
 from toposcope.core.types import RunRecord, Status
 from toposcope.store import ledger, log, newest, parts
 from toposcope.store.reading import expression, steady

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 
-from toposcope.core.plugins import brought_by_name
+from toposcope.core.plugins import brought_with_names, leave_out
 from toposcope.studies.study import Reproduction
 
 GROUP = "toposcope.studies"
@@ -25,8 +25,11 @@ OWN: Mapping[str, str] = {
 
 def studies() -> dict[str, Reproduction]:
     """Return every study by its name; one of a package whose name is taken is left out with a message."""
-    own = {
+    found = {
         name: importlib.import_module(f"toposcope.studies.{folder}.study").STUDY
         for name, folder in OWN.items()
     }
-    return brought_by_name(GROUP, Reproduction, own)
+    for name, study in brought_with_names(GROUP, Reproduction):
+        if found.setdefault(name, study) is not study:
+            leave_out(f"{GROUP}: the name {name!r} is taken; the study of a package is left out")
+    return found

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from toposcope.core.answered import Tables, pictured
 from toposcope.core.errors import InputError
-from toposcope.core.tabular import Tables, pictured
 from toposcope.logs.belonging import Group, said
 from toposcope.rules.judgement import ALL_RIGHT, FEWEST, JudgeOfLog, worst
 from toposcope.runs.log_results import LogResults

@@ -1,8 +1,8 @@
 """First and last values of every run, half-way steps, and whether a change is more than its noise.
 
 `_RATE` is the usual level, and `_NET` a definition. tests/study/test_net_change.py measures what all give:
-1.5 to 6.5% of series of pure noise have moved, and over 90% of those that move by five times the noise (over half
-of those with six values). Half and double of each are judged in docs/evidence/benchmarks-limits.csv
+1.5 to 6.5% of series of pure noise have moved, and over 90% of those that move by five times the noise (over
+half of those with six values). Half and double of each are judged in docs/evidence/benchmarks-limits.csv
 (`python -m benchmarks.limits "net change"`): both find fewer moves for `_END`, and double of `_FEWEST`
 would say of all short series of noise that they moved.
 """

@@ -12,9 +12,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pandas as pd
 
+from toposcope.core.answered import Tables
 from toposcope.core.groups import ModelSize, sizes
 from toposcope.core.processes import cores, in_background, in_second_process
-from toposcope.core.tabular import Tables
 from toposcope.core.types import Feature, Kind, Scope, Use
 from toposcope.logs.belonging import Group
 from toposcope.rules.judgement import JudgeOfLog

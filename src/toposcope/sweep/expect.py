@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from toposcope.core.answered import counted
 from toposcope.core.processes import cores
 from toposcope.core.progress import duration
-from toposcope.core.tabular import counted
 from toposcope.core.threads import thread_count
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option, rendered

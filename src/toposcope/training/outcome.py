@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toposcope.core.answered import Tables, answered
 from toposcope.core.observations import AuditFinding
-from toposcope.core.tabular import Tables, answered
 from toposcope.core.types import RunRecord
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from toposcope.core.answered import counted
 from toposcope.core.forms import and_more
-from toposcope.core.tabular import counted
 from toposcope.store import Store
 from toposcope.watch.first_line import FirstLine, Lead
 

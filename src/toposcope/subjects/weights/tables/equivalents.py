@@ -66,9 +66,9 @@ TABLES = (
         make=lambda study: equivalents(study.features),
         title="What neural persistence is: the spread of |w| over its maximum",
         note="R2 is the squared correlation over the checkpoints of a matrix: of neural persistence with the "
-        "standard deviation of |w| divided by its maximum: the median of the matrices, the smallest, "
-        "the largest. Near 1, neural persistence says nothing that this number does not. Shuffled weights have "
-        "the same entries in another order: if their R2 is as high, the order of the weights has no part in "
+        "standard deviation of |w| divided by its maximum (the median of the matrices, the smallest, the "
+        "largest). Near 1, neural persistence says nothing that this number does not. Shuffled weights have "
+        "the same entries in another order. If their R2 is as high, the order of the weights has no part in "
         "it. The excess is the median of |neural persistence - that of the shuffled weights|, as a share.",
     ),
 )
