@@ -166,14 +166,17 @@ def _plain(value: Any) -> Setting | None:
     >>> _plain(True), _plain((None, 0.001)), _plain([1] * 100), _plain({})
     (1.0, (nan, 0.001), None, None)
     """
-    if isinstance(value, int | float):
+    if isinstance(value, bool):
         return float(value)
+    if isinstance(value, int | float):
+        return as_number(value)
     if isinstance(value, str):
         return value
     few = isinstance(value, list | tuple) and len(value) <= _FEW
     if not few or not all(one is None or isinstance(one, int | float) for one in value):
         return None
-    return tuple(math.nan if one is None else float(one) for one in value)
+    numbers = (as_number(one) for one in value)
+    return tuple(math.nan if one is None else one for one in numbers)
 
 
 def schedule_of(tree: Any) -> ScheduleState | None:
