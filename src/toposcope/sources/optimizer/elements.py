@@ -57,7 +57,7 @@ def kind_of(name: str) -> str:
     """Return a name without its numbers: weights of one kind are trained alike.
 
     >>> kind_of("layers.3.mlp.experts.12.w1")
-    'layers.#.mlp.experts.#.w1'
+    'layers.#.mlp.experts.#.w#'
     """
     return _DIGITS.sub("#", name)
 
