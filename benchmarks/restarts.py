@@ -1,10 +1,11 @@
 """How often a restart is called bad: small models, restarted well and badly, by rows trained twice.
 
-    python -m benchmarks.restarts [--runs 12] [--first 5000] [--json FILE]
+    python -m benchmarks.restarts [--runs 12] [--first 5000] [--json FILE] [--marked]
 
 A model of one layer learns a Markov chain with AdamW, a warm-up and a cosine. It is saved at a random step,
 trained on, and restarted from there. The same rows are written to a log as a trainer writes them, and the log
-is read by `check`'s rules. The seeds from 5000 on were not looked at while the rule was written.
+is read by `check`'s rules. The seeds from 5000 on were not looked at while the rule was written. With
+--marked no step is trained twice: the log says where it was resumed, and is judged some rows after that.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +28,8 @@ from toposcope.rules.registry import assess
 
 STEPS, WIDTH, WORDS, LENGTH, BATCH = 400, 24, 32, 24, 8
 OVERLAPS = (5, 10, 20, 50, 100, 200)
+AFTER = (21, 101)
+"""Rows after a marked restart."""
 HEALTHY = ("resumed", "other batches", "means of five rows")
 BAD = ("lost moments", "schedule again", "batches again", "older weights", "weights of 8 bits")
 Row = dict[str, float]
@@ -103,10 +107,11 @@ def restarted(saved: Training, older: Training, kind: str) -> Training:
     return again
 
 
-def rows_of(seed: int, kind: str, overlap: int) -> tuple[list[Row], int]:
-    """Return the rows of a log with a restart, and the first step that was trained twice."""
+def rows_of(seed: int, kind: str, overlap: int, earliest: int = 60) -> tuple[list[Row], int]:
+    """Return the rows of a log with a restart, and the first step after it."""
     draw = np.random.default_rng(seed)
-    at = int(draw.integers(60, STEPS - overlap - 20))
+    last = STEPS - (overlap + 20 if overlap else max(AFTER))
+    at = int(draw.integers(earliest, last))
     training = Training(seed, float(10 ** draw.uniform(-2.5, -1.5)))
     rows, saved, older = [], training, training
     for _ in range(at + overlap):
@@ -148,15 +153,39 @@ def measured(kind: str, overlap: int, seeds: range, spoken: Callable[[str], None
     return {"kind": kind, "overlap": overlap, "looks": looks, "compared": told, "runs": len(seeds)}
 
 
+def measured_marked(kind: str, seeds: range, spoken: Callable[[str], None]) -> list[dict[str, object]]:
+    """Return what `measured` does of restarts without an overlap, for each number of rows after them."""
+    looks, told = dict.fromkeys(AFTER, 0), dict.fromkeys(AFTER, 0)
+    for seed in seeds:
+        rows, first = rows_of(seed, kind, 0, earliest=STEPS // 2)
+        rows = means(rows) if kind == "means of five rows" else rows
+        for after in AFTER:
+            table = pd.DataFrame(rows[: first - 1 + after])
+            remarks = assess(table, horizon=STEPS, restarts=(float(first),))
+            levels = [one.level for one in remarks if one.kind == "restart"]
+            looks[after] += any(level != "noticed" for level in levels)
+            told[after] += bool(levels)
+    for after in AFTER:
+        spoken(f"{kind:20} {after:4}  look {looks[after]:3} of {len(seeds)}  compared {told[after]:3}")
+    return [
+        {"kind": kind, "after": n, "looks": looks[n], "compared": told[n], "runs": len(seeds)} for n in AFTER
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--first", type=int, default=5000)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--marked", action="store_true", help="No step is trained twice.")
     given = parser.parse_args()
     torch.set_num_threads(1)
     seeds = range(given.first, given.first + given.runs)
-    table = [measured(kind, n, seeds, print) for kind in (*HEALTHY, *BAD) for n in OVERLAPS]
+    kinds = (*HEALTHY, *BAD)
+    if given.marked:
+        table = [row for kind in kinds for row in measured_marked(kind, seeds, print)]
+    else:
+        table = [measured(kind, n, seeds, print) for kind in kinds for n in OVERLAPS]
     if given.json:
         given.json.write_text(json.dumps(table, indent=1))
 

@@ -99,6 +99,8 @@ class TrainedTwice:
             back = "" if self.lasts else ", and back in the last third"
             first = " at first" if self._shown is self.early else ""
             return f"the loss is {_apart(self._shown)} than the first time{first} {over} {noise}{back}"
+        if self.whole == (0, 0):
+            return f"the loss continues as the first time, the same in all {self.rows:,} rows"
         mean = f"{self.whole.value:+.2g} +- {_short(self.whole.error)}"
         return f"the loss continues as the first time, {mean} {over} {noise}"
 
