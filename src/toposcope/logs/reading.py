@@ -36,7 +36,7 @@ from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
 from toposcope.logs.records import MOST_COLUMNS
 from toposcope.logs.run import Run, is_nan_column, nan_column, wanted_rows
-from toposcope.logs.splitting import LARGEST_STEP, cut, with_written_nan
+from toposcope.logs.splitting import LARGEST_STEP, cut
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.logs.texts import read_text, unknown
 from toposcope.store import MANIFEST
@@ -267,7 +267,10 @@ def log_of_runs(
             own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
             own, gone = _named(own, taken)
             own, said = losses_as_numbers(own, taken, label)
-            own = with_written_nan(own) if untold else own
+            if untold:
+                from toposcope.logs.untold_nan import with_written_nan
+
+                own = with_written_nan(own)
             own, counted = with_rising_steps(own, taken)
             notes += [*said, *counted]
             lost += gone

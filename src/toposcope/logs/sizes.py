@@ -1,35 +1,20 @@
-"""Reads the number of parameters that a text log states, and where it says that the training was resumed.
-
-nanoGPT prints `number of parameters: 10.65M`, Megatron-LM one line for each rank of tensors and pipeline,
-parameter-golf `model_params:17059912`, torchtitan `size: 6,270,976 total parameters`.
-"""
+"""What the lines of a text log state beside its records: the model's size, and that it was resumed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from toposcope.logs.records import PARAMETERS, RESTARTED, Record, number
+from toposcope.logs.records import PARAMETERS, RESTARTED, Record
 
-_COUNT = r"(\d[\d,]*(?:\.\d+)?)"
-_STATED = re.compile(
-    rf"\bnumber of parameters: {_COUNT}([KMB])?(?![\w.])"
-    rf"|\b(?:model_params|Total parameters): ?{_COUNT}(?![\w.])"
-    rf"|\bsize: {_COUNT} total parameters\b|^\| num_parameters +\| {_COUNT} +\|"
-)
-_RANK = re.compile(
-    rf"\bnumber of parameters on \(tensor, pipeline\) model parallel rank \((\d+), (\d+)\): {_COUNT}(?!\S)"
-)
-_RANKS = re.compile(r"\btensor-model-parallel size: (\d+)\b.*\bpipeline-model-parallel size: (\d+)\b")
-_UNITS = {"K": 1e3, "M": 1e6, "B": 1e9}
-_LARGEST = 1e15
-"""More parameters than any model has; larger numbers are not sizes."""
+if TYPE_CHECKING:
+    from toposcope.logs.stated_sizes import StatedSizes
 
 
 class Size:
     """The size that the lines of a log have stated so far, `now`; 0 until one does.
 
-    Megatron-LM's ranks are summed once each has a line; parameters that two ranks share count twice.
+    `resumed` says whether a line since the last record says that the training was resumed.
 
     >>> size = Size()
     >>> list(size.read(["number of parameters: 10.65M"])), size.now
@@ -39,43 +24,22 @@ class Size:
     def __init__(self) -> None:
         self.now = 0
         self.resumed = False
-        """Whether a line since the last record says that the training was resumed."""
-        self._ranks: dict[tuple[int, int], float] = {}
-        self._count = 0
+        self._stated: StatedSizes | None = None
 
     def read(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield the lines unchanged, and note the size that they state."""
+        """Yield the lines unchanged, and note what they state."""
         for line in lines:
             if "param" in line or "Param" in line or "parallel size" in line:
-                self._note(line)
+                if self._stated is None:
+                    from toposcope.logs.stated_sizes import StatedSizes  # most logs need none
+
+                    self._stated = StatedSizes()
+                self.now = self._stated.take(line)
             if "heckpoint" in line or "esum" in line:
                 from toposcope.logs.resumed import says_resumed
 
                 self.resumed = self.resumed or says_resumed(line)
             yield line
-
-    def _note(self, line: str) -> None:
-        if found := _RANK.search(line):
-            rank = (int(found[1]), int(found[2]))
-            if rank in self._ranks:  # the log continues with a restart or another run
-                self._ranks = {}
-            self._ranks[rank] = number(found[3])
-            if len(self._ranks) == (self._count or self._grid()):
-                self._take(sum(self._ranks.values()))
-        elif found := _RANKS.search(line):
-            self._count, self._ranks = int(found[1]) * int(found[2]), {}
-        elif found := _STATED.search(line):
-            stated = next(text for text in (found[1], *found.groups()[2:]) if text)
-            self._take(number(stated) * _UNITS.get(found[2], 1.0))
-
-    def _grid(self) -> int:
-        """Return the smallest possible number of ranks, from the highest one."""
-        tensor, pipeline = zip(*self._ranks, strict=True)
-        return (max(tensor) + 1) * (max(pipeline) + 1)
-
-    def _take(self, parameters: float) -> None:
-        if 1 <= parameters < _LARGEST:
-            self.now = round(parameters)
 
 
 def with_size(records: Iterable[Record], size: Size) -> Iterator[Record]:

@@ -145,9 +145,9 @@ class _Judge:
             return Resumption(run, step, "", unread, sampled=self.sample)
         if not state.optimizers:
             none = _without_optimizer(state, step)
-            if none.status == MISSING and self._usually_there(at):
-                earlier = self.steps[at - 1].checkpoint.step
-                why = f"the optimiser's state is missing, which step {earlier:,} has"
+            if none.status == MISSING and state.step in (None, step) and self._usually_there(at):
+                last = self.steps[at - 1].checkpoint.step
+                why = f"the optimiser's state is missing, which step {last:,} has"
                 none = Facet("moments", MISSING, why, "moments-missing")
             found = (self._weights(here), none)
             return Resumption(run, step, state.writer, found, sampled=self.sample)
