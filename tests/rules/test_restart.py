@@ -81,7 +81,7 @@ def batches_again(rows: pd.DataFrame, g: np.random.Generator) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("change", "level", "words"),
     [
-        (as_it_was, NOTICED, ["continues as the first time, +0 +- 0 over 50 rows", "rate continues"]),
+        (as_it_was, NOTICED, ["continues as the first time, the same over 50 rows", "rate continues"]),
         (other_batches, NOTICED, ["continues as the first time", "over 50 rows (noise 0.02"]),
         (higher, LOOK, ["0.4 higher than the first time over 50 rows", "the first row differs already"]),
         (

@@ -100,7 +100,7 @@ class TrainedTwice:
             first = " at first" if self._shown is self.early else ""
             return f"the loss is {_apart(self._shown)} than the first time{first} {over} {noise}{back}"
         if self.whole == (0, 0):
-            return f"the loss continues as the first time, the same in all {self.rows:,} rows"
+            return f"the loss continues as the first time, the same over {self.rows:,} rows"
         mean = f"{self.whole.value:+.2g} +- {_short(self.whole.error)}"
         return f"the loss continues as the first time, {mean} {over} {noise}"
 
