@@ -180,6 +180,11 @@ def average(
     steps
         Steps to read, if `series` is opened here.
 
+    Returns
+    -------
+    Average
+        Its `line` says whether a window pays, `windows` has every loss, `ok` is False if none pays.
+
     Raises
     ------
     InputError
