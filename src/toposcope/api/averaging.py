@@ -32,7 +32,7 @@ LEAST_SEQUENCES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class HeldoutDifference:
+class PairedDifference:
     """A mean difference of losses in pairs over sequences, and its interval."""
 
     mean: float
@@ -70,7 +70,7 @@ class Average:
     windows: tuple[WindowLoss, ...]
     sequences: int
     window: int
-    gain: HeldoutDifference | None = None
+    gain: PairedDifference | None = None
     written: Path | None = None
 
     @property
@@ -246,16 +246,16 @@ def compared(losses: np.ndarray) -> tuple[WindowLoss, ...]:
     return tuple(found)
 
 
-def paired(differences: np.ndarray) -> HeldoutDifference:
+def paired(differences: np.ndarray) -> PairedDifference:
     """Return the mean of differences over sequences, with Student's t interval."""
     from scipy.stats import t
 
     count, mean = len(differences), float(differences.mean())
     reach = float(t.ppf((1 + LEVEL) / 2, count - 1) * differences.std(ddof=1) / np.sqrt(count))
-    return HeldoutDifference(mean, mean - reach, mean + reach)
+    return PairedDifference(mean, mean - reach, mean + reach)
 
 
-def gain_of_choosing(losses: np.ndarray) -> HeldoutDifference:
+def gain_of_choosing(losses: np.ndarray) -> PairedDifference:
     """Return what choosing a window changes: each half of the sequences judges what the other half chose.
 
     The halves are not mixed, because neighbours may be of one document. If a half chooses the newest
