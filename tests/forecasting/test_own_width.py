@@ -47,9 +47,10 @@ def test_a_clean_run_has_a_narrow_interval_and_a_noisy_one_a_wide():
 @pytest.mark.calibration
 @pytest.mark.parametrize("noise", [0.0005, 0.01, 0.04])
 def test_the_width_is_about_three_times_the_median_error_and_holds_nine_in_ten(noise):
+    """Exponents near the expected one make the middling width 3.7 times the error, as on Gemstones."""
     error, half = off_and_half(noise, 150)
-    assert np.median(half) <= 3.6 * np.median(np.abs(error))  # a sample's ratio scatters by a tenth
-    assert 0.8 <= np.mean(np.abs(error) <= half) <= 0.98
+    assert np.median(half) <= 4 * np.median(np.abs(error))  # a sample's ratio scatters by a tenth
+    assert 0.87 <= np.mean(np.abs(error) <= half) <= 0.99
 
 
 @pytest.mark.calibration
