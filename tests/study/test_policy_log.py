@@ -50,3 +50,13 @@ def test_the_page_says_of_no_policy_that_its_loss_fell(tmp_path: Path) -> None:
     assert "KL explosion" in text.splitlines()[0]
     assert "The loss of every run" in text
     assert "fell from" not in text.partition("## Answers")[0]
+
+
+def test_a_policys_loss_is_not_said_to_say_it_already() -> None:
+    """It was `the minibatch loss already says it: 5 columns tested`, beside `went from 0.01 to 0.00`."""
+    log = exploding()
+    first = ts.analyze(log).all_findings[0]
+    assert first["beyond"].numbers["trendless"]
+    assert "already says" not in repr(ts.analyze(log))
+    assert "minibatch loss went from" not in repr(ts.analyze(log))
+    assert "reward (reward)" not in str(ts.check(log))

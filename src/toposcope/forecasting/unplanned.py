@@ -36,6 +36,11 @@ def share_of_peak(seen: Curve) -> float | None:
     return float(known[-1] / known.max())
 
 
+def may_go_on(curve: Curve) -> bool:
+    """Return whether a run that counts as finished states no last step, and its rate is high at its end."""
+    return not curve.stated and share_of_peak(curve) is not None
+
+
 def may_anneal(seen: Curve) -> bool:
     """Return whether the rest of the learning rate is unknown and may still fall."""
     if seen.schedule is not None or seen.finished:

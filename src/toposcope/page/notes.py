@@ -134,6 +134,8 @@ def of_seeds(study: Study) -> str:
     least, most = study.findings["changed"].numbers["seeds"]
     if len(study.runs) == 1:
         return "this is one run: another seed would give other curves, and the difference is unknown"
+    if most == 1 and not (study.runs["parameters"] > 0).any():
+        return "no size is stated, so it is unknown whether the runs differ in size or only in their seeds"
     if most == 1:
         return "each size was trained once, so differences between sizes may come from the seed"
     if least < 3:

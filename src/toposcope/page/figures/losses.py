@@ -84,9 +84,15 @@ def _caption(study: Study) -> Caption:
         + alarmed(study),
         can,
         cannot + " Also, " + of_seeds(study) + ".",
-        "Loss, in the unit it was logged in, against the optimiser step on a log axis, for "
-        f"{len(study.sizes):,} model size{'s' * (len(study.sizes) != 1)}.",
+        f"Loss, in the unit it was logged in, against the optimiser step on a log axis, for {_lines(study)}.",
     )
+
+
+def _lines(study: Study) -> str:
+    """Return of how many model sizes there are curves, or of how many runs where no size is known."""
+    sized = (study.runs["parameters"] > 0).any()
+    count, noun = (len(study.sizes), "model size") if sized else (len(study.runs), "run")
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _forecast_drawn(study: Study, *, held: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from toposcope.core.drawing.series import DrawnSize, sizes
 from toposcope.core.drawing.style import INK, MUTED, OKABE_ITO, house, new_panels, say_empty
+from toposcope.core.forms import listed
 from toposcope.core.groups import short
 from toposcope.core.lines import LEVEL
 from toposcope.page.on_page import Caption, OnPage
@@ -189,6 +191,8 @@ def caption(study: Study) -> Caption:
     n = found.numbers["sizes"] if found else 0
     separate = found is not None and found.strength == "apart"
     can = study.findings.said(found).act if found else "Nothing: no size is known."
+    if found is not None and found.strength in ("clear", "unclear"):
+        can = concluded(study, list(_rest(study)["quantity"].unique()))
     law = "" if separate else ", with the fitted law (that of a loss has a floor) and its 95% confidence band"
     limit = f"The law beyond the sizes shown: {n} sizes determine it, and width and depth change together"
     if separate:
@@ -207,13 +211,29 @@ def caption(study: Study) -> Caption:
 
 def _title(study: Study) -> str:
     """Return how many of the drawn quantities have an exponent whose interval leaves zero."""
-    fits = study.fits[study.fits["quantity"].isin(_rest(study)["quantity"])]
-    known = fits[np.isfinite(fits["low"].astype(float))]
+    known, clear = _exponents(study, list(_rest(study)["quantity"]))
     if known.empty:
         return "No exponent in the model size has an interval: the table says why"
-    clear = known[(known["low"] > 0) | (known["high"] < 0)]
     of = f"{len(clear):,} of {len(known):,} quantities"
     return f"{of} have an exponent in the model size that differs from zero"
+
+
+def _exponents(study: Study, quantities: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the fits of some quantities that have an interval, and those whose interval leaves zero."""
+    fits = study.fits[study.fits["quantity"].isin(quantities)]
+    known = fits[np.isfinite(fits["low"].astype(float))]
+    return known, known[(known["low"] > 0) | (known["high"] < 0)]
+
+
+def concluded(study: Study, quantities: Sequence[str]) -> str:
+    """Return what the exponents of the drawn quantities show, and of no other."""
+    known, clear = _exponents(study, quantities)
+    if known.empty:
+        return "Nothing: no exponent has an interval."
+    if clear.empty:
+        return "No exponent in the number of parameters differs from zero: every 95% interval contains zero."
+    names = listed([study.labels.label(str(one)) for one in clear["quantity"]])
+    return f"The exponent in the number of parameters differs from zero (95% interval) for {names}."
 
 
 def _loss(study: Study) -> pd.DataFrame:
@@ -236,7 +256,10 @@ def _law_caption(study: Study) -> Caption:
         clear = "falls with size" if fit["high"] < 0 else "has no clear law in size"
         interval = f"{fit['exponent']:+.2f} [{fit['low']:+.2f}, {fit['high']:+.2f}]".replace("-", "−")
         title = f"The {label} {clear}: exponent {interval}"
-    return replace(words_of, title=title, alt=f"The {label} at the end against the number of parameters.")
+    can = concluded(study, [study.target])
+    return replace(
+        words_of, title=title, can=can, alt=f"The {label} at the end against the number of parameters."
+    )
 
 
 def _has_law(study: Study) -> bool:

@@ -13,6 +13,7 @@ from toposcope.core.types import Status, Use
 from toposcope.statistics.trends.basis import crowded_drops
 from toposcope.statistics.trends.innovations import LEAST_LENGTH
 from toposcope.study.findings.base import Finding
+from toposcope.study.findings.changed import trendless
 from toposcope.study.findings.end import forecasts_of
 from toposcope.study.trends.replicates import POOLED
 from toposcope.study.trends.verdicts import lag_words
@@ -42,7 +43,7 @@ def beyond(study: StudyTables) -> Finding:
     explored = mine[~mine["confirmatory"].astype(bool)] if len(topology) < len(mine) else mine.iloc[:0]
     detectable = tested["detectable_r"].astype(float)
     numbers = {
-        "judged": study.judged, "columns": len(mine),
+        "judged": study.judged, "trendless": trendless(study), "columns": len(mine),
         "left_out_columns": [{"column": c, "why": why} for c, why in study.series.left_out.items()],
         "tested": len(tested), "found": len(found), "cannot": len(topology) - len(tested),
         "names": [study.labels.label(str(c)) for c in found["column"]],

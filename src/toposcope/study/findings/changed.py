@@ -13,6 +13,7 @@ from toposcope.core.forms import extent
 from toposcope.core.groups import families_of, short
 from toposcope.core.lines import LEAST, curve
 from toposcope.core.types import Use
+from toposcope.logs.objective import objective_of
 from toposcope.store.draws import over_draws
 from toposcope.study.findings.base import Finding
 from toposcope.study.net_change import beyond_scatter, draw_noise, first_last
@@ -30,6 +31,7 @@ def changed(study: StudyTables) -> Finding:
     nulls = nulls_of(study)
     numbers = {
         **_who(study), "quality": quality, "known": _known(study), "moves": moves,
+        "trendless": trendless(study),
         "nulls": [asdict(null) for null in nulls],
         "null_draws": _null_draws(study), "least_draws": LEAST,
         "null": study.subject.null,
@@ -41,6 +43,14 @@ def changed(study: StudyTables) -> Finding:
         numbers,
         "shape: turns beyond the noise of draws, or beyond what a smooth curve leaves",
     )
+
+
+def trendless(study: StudyTables) -> bool:
+    """Return whether the target is a loss without a level that should fall, as that of a policy."""
+    if study.log is None or study.target not in ("loss", "heldout_loss"):
+        return False
+    runs = [rows for _, rows in study.log.judged.groupby("run") if study.target in rows]
+    return bool(runs) and not any(objective_of(rows, study.target).has_trend for rows in runs)
 
 
 def _moved(study: StudyTables) -> list[str]:
@@ -77,7 +87,7 @@ def _known(study: StudyTables) -> bool:
 
 def _quality(study: StudyTables) -> dict[str, object] | None:
     column = study.target
-    if not column or column not in study.series.values:
+    if not column or column not in study.series.values or trendless(study):
         return None
     ends = first_last(study.series, column)
     if ends.empty:

@@ -12,7 +12,7 @@ import pandas as pd
 from toposcope.core.wording import command, rendered
 from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.ends import split_runs
-from toposcope.forecasting.unplanned import UNSURE, share_of_peak
+from toposcope.forecasting.unplanned import UNSURE, may_go_on
 from toposcope.logs.described import last_step, loss_column
 from toposcope.logs.remarks import STOP, Remark
 from toposcope.rules.judgement import LEVELS, TOO_EARLY, Judgement, judge
@@ -146,7 +146,7 @@ def go_on(study: StudyTables) -> Finding | None:
     )
     numbers = {
         "running": [curve.run for curve in going], "runs": max(len(study.runs), len(curves)),
-        "unknown_ends": sum(map(_may_go_on, finished)),
+        "unknown_ends": sum(map(may_go_on, finished)),
         "faulty": symptoms, "finished": len(finished), "read": len(curves), "fell": sum(map(_fell, curves)),
         "passed": _passed(judgements), "few": len(few),
         "most_losses": max((len(curve.loss) for curve in curves), default=0),
@@ -182,11 +182,6 @@ def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise:
         return rendered(command("forecast", *study.places, **read, methods=every))
     budget = f"{2 * max(flop):.2g}"
     return rendered(command("forecast", *study.places, **read, advise=True, budget=budget))
-
-
-def _may_go_on(curve: Curve) -> bool:
-    """Return whether a run that counts as finished states no last step, and its rate is high at its end."""
-    return not curve.stated and share_of_peak(curve) is not None
 
 
 _SHARE = 0.05

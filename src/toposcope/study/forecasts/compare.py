@@ -15,6 +15,7 @@ from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.evaluate import ablate, score_forecasts
 from toposcope.forecasting.families import LastValue
 from toposcope.forecasting.siblings import SiblingTransfer
+from toposcope.forecasting.unplanned import may_go_on
 from toposcope.logs.curve import Curve
 from toposcope.runs.log_results import LogResults
 from toposcope.statistics.correlations import holm
@@ -75,8 +76,7 @@ def forecast_table(
         ends = f"{NOT_FINISHED}, seen to step {curve.last:,} of {curve.horizon:,}"
         failed.append(_failed(curve.run, curve.endless or ends, curve))
     if len(finished) < LEAST_RUNS:
-        known = f"{len(finished):,} finished run{'s' * (len(finished) != 1)}"
-        reason = f"{known}; forecasts are compared over at least {LEAST_RUNS}"
+        reason = f"{_ended(finished)}; forecasts are compared over at least {LEAST_RUNS}"
         failed += [_failed(curve.run, reason, curve) for curve in finished]
         return pd.DataFrame(failed or [_failed("", reason)], columns=list(COLUMNS))
     by_size = sorted(finished, key=lambda curve: curve.parameters)
@@ -90,6 +90,15 @@ def forecast_table(
     failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in selected]
     scores = score_forecasts(selected, _methods(selected, published), cuts, make=results.forecast)
     return pd.concat([scores, pd.DataFrame(failed, columns=list(COLUMNS))]) if failed else scores
+
+
+def _ended(finished: Sequence[Curve]) -> str:
+    """Return how many runs are finished, and of how many others the last step is unknown."""
+    unknown = sum(map(may_go_on, finished))
+    count = len(finished) - unknown
+    known = f"{count:,} finished run{'s' * (count != 1)}"
+    more = f"{unknown:,} run{'s' * (unknown != 1)} whose last step is unknown"
+    return f"{known}, and {more}" if count and unknown else more if unknown else known
 
 
 def worth_of_features(
