@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 
 import numpy as np
@@ -247,3 +248,17 @@ def test_a_checkpoint_that_a_lost_folder_gives_back_is_not_new(tmp_path):
     assert not follower.visit().ready
     (tmp_path / "elsewhere").rename(tmp_path / "run")
     assert not follower.visit().ready
+
+
+def test_old_files_that_a_watch_sees_for_the_first_time_are_no_problem(tmp_path):
+    """The live page of a finished folder was led by `52 not checked: changed less than 5 s ago`."""
+    path = _transformers(tmp_path / "run", 10)
+    old = path.stat().st_mtime - 3600
+    for one in (*path.iterdir(), path):
+        os.utime(one, (old, old))
+    follower, clock = _follower(tmp_path / "run")
+    first = follower.visit()
+    assert first.resting
+    assert not first.stuck
+    clock.now += 5
+    assert _steps(follower.visit()) == [10]

@@ -193,7 +193,7 @@ class Follower:
             else:
                 self._open[checkpoint.uri] = checkpoint
                 found.waiting[checkpoint.uri] = why
-                if self._is_stuck(checkpoint, files):
+                if checkpoint.uri not in found.resting and self._is_stuck(checkpoint, files):
                     found.stuck.add(checkpoint.uri)
         self._let_go(present, found)
         # By step: the files present at one moment are one series, in whatever order they were copied.

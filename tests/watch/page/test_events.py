@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from toposcope.core.observations import AuditFinding
+from toposcope.store import Store
 from toposcope.watch.first_line import FirstLine, began, events_of
 from toposcope.watch.journal import Event
 from toposcope.watch.page.live import Live
@@ -150,3 +152,17 @@ def test_an_alarm_that_passed_is_told_with_the_open_event_of_its_step(live):
     assert block.sentence == PLAIN
     assert spike.data["sentence"] in block.others
     assert alone.sentence == far.data["sentence"]
+
+
+def test_a_fault_of_the_audit_leads_the_page_before_the_next_findings(growing):
+    """It was in the table below `shows no fault so far` and `Next: nothing has to be done`."""
+    fault = AuditFinding("small-seed0", 2300, "qkv", "was multiplied by 5.06", fault="rescaled-tensor")
+    Store.open(growing.path).write_audit("runs", [fault])
+    made = Live(growing.path)
+    made.visit()
+    text = fragment("answer", made, ANSWER)
+    assert "was multiplied by 5.06" in text
+    assert "nothing has to be done" not in text
+    assert "none misplaced" not in text
+    after = fragment("answer", made, ANSWER | {"audit": made.faults})
+    assert "none misplaced" in after, "these findings know of the fault"

@@ -30,7 +30,7 @@ VIEWERS = 64
 
 _HEARTBEAT = 15.0
 """After this many silent seconds a stream sends a line, so that no proxy closes it."""
-_SHOWN_IN = {"events": ("alarms", "answer"), "audit": ("audit",), "diagrams": ()}
+_SHOWN_IN = {"events": ("alarms", "answer"), "audit": ("audit", "answer"), "diagrams": ()}
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 

@@ -97,6 +97,8 @@ class Live:
         self.lost: deque[Event] = deque(maxlen=20)
         """The latest checkpoints that disappeared or were skipped."""
         self.runs, self.catalogue, self.audit = pd.DataFrame(), pd.DataFrame(), pd.DataFrame()
+        self.faults: list[str] = []
+        """What the audit found wrong, a sentence each; remarks are left out."""
         self.audited: float | None = None
         """When the checkpoints were last audited, in seconds since 1970."""
         self.unseen: dict[str, str] = {}
@@ -119,6 +121,7 @@ class Live:
                 setattr(self, name, getattr(self.live.store, name)())
                 changed.add(name)
         if "audit" in changed:
+            self.faults = [str(one) for one in self.live.store.audited() if not one.is_remark]
             times = [at for path in (self.path / "audit").glob("[!.]*.parquet") if (at := _mark(path))]
             self.audited = max((at[0] / 1e9 for at in times), default=None)
         if self._moved("metrics", self.path / "metrics") | self._touched():

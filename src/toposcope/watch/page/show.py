@@ -62,15 +62,17 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
         }  # fmt: skip
         forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
         first = _first(live, standing, answer, counts)
+        # the answer is from before the latest audit: what it says of these files is no longer so
+        outrun = bool(set(live.faults) - set(answer.get("audit", ())))
         return {
             "title": _title(live), "live": live,
             "next_alarm": first.next if first.lead is Lead.ALARM else "",
-            "counts": counts, "acts": first.acts,
+            "counts": counts, "acts": first.acts, "outrun": outrun,
             "alarms": live.alarms(standing, back)[:_ALARMS],
             "health": list(answer.get("health", ())), "odd": list(answer.get("odd", ())),
             "headline": _headline(live, first, answer, counts),
             "doing": _doing(live, answer, work, counts),
-            "findings": [_findings(part, bool(standing)) for part in answer.get("parts", ())],
+            "findings": [_findings(part, bool(standing) or outrun) for part in answer.get("parts", ())],
             "no_forecast": why_no_forecast(live, answer, work), "answer": answer, "forecasts": forecasts,
             "audit": appendix.findings(live.audit), "version": live.version, "gone": _gone(live),
             "notices": _notices(live), "audited": live.audited, "audit_command": _audit_command(live),
@@ -84,7 +86,7 @@ def _first(
     """Return what the first line is about, by the rule of `toposcope watch`, with what is known now."""
     verdicts = [RunVerdict(*one) for one in answer.get("verdicts", ())]
     not_seen = [unseen(live)] if live.unseen else []
-    problems = [*answer.get("problems_of_runs", ()), *not_seen, *answer.get("audit", ())]
+    problems = [*answer.get("problems_of_runs", ()), *not_seen, *live.faults]
     return FirstLine.of(
         standing, problems, verdicts, checked=bool(counts["checkpoints"] or live.traces.by_measure)
     )
