@@ -64,3 +64,27 @@ def test_a_plan_counts_the_checkpoints_that_are_one_file(
     code, (problem,) = planned(tmp_path, capsys)
     assert code == 1
     assert "4 checkpoints are links to one file" in problem
+
+
+def test_a_plan_sees_links_within_the_folders_of_steps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had no problem, and expected 0.0 MB of weights."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    np.savez(tmp_path / "real.npz", **{"fc.weight": np.eye(3)})
+    for step in (10, 20):
+        (tmp_path / "run" / f"step_{step}").mkdir(parents=True)
+        (tmp_path / "run" / f"step_{step}" / "model.npz").symlink_to(tmp_path / "real.npz")
+    code, (problem,) = planned(tmp_path / "run", capsys)
+    assert code == 1
+    assert "is a link to" in problem
+    assert problem.endswith("; so at 2 steps from 10 to 20")
+
+
+def test_steps_with_the_final_weights_are_one_line_and_a_count(tmp_path: Path) -> None:
+    for step in (10, 20, 30, 40):
+        np.savez(tmp_path / f"step_{step}.npz", **{"fc.weight": np.eye(3)})
+    (one,) = ts.audit(tmp_path).findings
+    assert one.message == "has exactly the weights of the final step 40; so at 3 steps from 10 to 30"
+    (said,) = (line for line in str(ts.check(tmp_path)).splitlines() if "final step" in line)
+    assert "do not resume from it" in said

@@ -15,7 +15,7 @@ from toposcope.core.errors import SourceError
 from toposcope.files.training_state.places import training_state
 from toposcope.sources import open_series
 from toposcope.sources.audit import audited
-from toposcope.sources.optimizer.resumption import Resumption
+from toposcope.sources.optimizer.resumption import MISSING, Facet, Resumption, lines_of
 
 torch = pytest.importorskip("torch")
 
@@ -309,3 +309,11 @@ def test_moments_of_which_some_are_in_8_bits_are_said_to_be_read_in_part(run):
     [line] = answer.resume_lines
     assert answer.faults == ()
     assert "3 of 8 moments are in a form that is not read, such as 8 bits" in line
+
+
+def test_runs_of_one_answer_share_a_line():
+    """Five runs without a state were five lines, `xl cannot tell whether step 400 can be resumed`."""
+    unsure = Facet("moments", MISSING, "it has no optimiser's state", unsure=True)
+    runs = [Resumption(run, 400, "", (unsure,)) for run in "abcd"]
+    assert lines_of(runs) == [f"4 runs: {runs[0].line}"]
+    assert lines_of(runs[:2]) == [f"a and b: {runs[0].line}"]

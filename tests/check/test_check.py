@@ -628,3 +628,14 @@ def test_runs_that_do_not_belong_together_are_named_in_the_first_line(tmp_path):
     alone = ts.check(file, without=["bpe1", "bpe2"])
     assert "belong" not in alone.line
     assert [run.horizon for run in ts.check(pd.DataFrame(rows)).runs] == [400, 400, 800, 800]
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"), [(2, []), (5, ["Noticed over all runs, but no action is needed: 1 thing"])]
+)
+def test_what_was_noticed_is_told_once(tmp_path, runs, said):
+    """Two runs told a spike in a sentence, and then `Noticed: 1 passing events over all runs`."""
+    paths = [write(tmp_path / f"r{seed}.log", modded(falling(seed=seed))) for seed in range(runs - 1)]
+    paths.append(write(tmp_path / "spiked.log", modded(spiked())))
+    lines = [line for line in ts.check(paths).lines if line.startswith("Noticed")]
+    assert [line.partition(".")[0] for line in lines] == said

@@ -141,7 +141,8 @@ def test_the_cheap_audit_finds_wrongly_served_revisions_without_fetching(hub):
         revisions[f"step{step}"] = files(3000)
     revisions["step1"] = files(0)
     del revisions["step32"]["model.safetensors"]
-    found = {(f.step, f.fault) for f in audit(open_series("hf://tiny/neox"), cheap=True)}
+    made = audit(open_series("hf://tiny/neox"), cheap=True)
+    found = {(step, f.fault) for f in made for step in f.steps or (f.step,)}
     assert {(128, "equals-final"), (256, "equals-final"), (1, "identical"), (32, "missing-tensor")} <= found
     assert hub.downloads() == []
 

@@ -95,20 +95,33 @@ def problems_of_links(series: SeriesLike, runs: Mapping[str, Sequence[Checkpoint
     """
     lines = []
     for run, checkpoints in runs.items():
-        linked = [one for one in checkpoints if "://" not in one.uri and os.path.islink(one.uri)]
+        target = {one: _linked_to(one.uri) for one in checkpoints}
+        linked = [one for one in checkpoints if target[one]]
         refused = [(one.step, why) for one in linked if OUTSIDE in (why := _refusal(series, one))]
         if refused:
             steps = [step for step, _ in refused]
             often = how_often(len(steps), steps=steps)
             lines.append(f"run {run}: {refused[0][1]}; so {often}" if len(steps) > 1 else refused[0][1])
             continue
-        files = Counter(os.path.realpath(one.uri) for one in checkpoints) if linked else Counter()
+        files = (
+            Counter(target[one] or os.path.realpath(one.uri) for one in checkpoints) if linked else Counter()
+        )
         same = {file: count for file, count in files.items() if count > 1}
         lines += [
             f"run {run}: {count:,} checkpoints are links to one file, {file}: their weights are the same"
             for file, count in same.items()
         ]
     return tuple(lines)
+
+
+def _linked_to(uri: str) -> str:
+    """Return the file that a checkpoint links to, of a folder that of its largest link; "" without a link."""
+    if "://" in uri:
+        return ""
+    if os.path.islink(uri) or not os.path.isdir(uri):
+        return os.path.realpath(uri) if os.path.islink(uri) else ""
+    links = [entry.path for entry in os.scandir(uri) if entry.is_symlink() and os.path.exists(entry.path)]
+    return os.path.realpath(max(links, key=os.path.getsize)) if links else ""
 
 
 def _refusal(series: SeriesLike, checkpoint: Checkpoint) -> str:
@@ -203,7 +216,7 @@ def _scaling(runs: Sequence[RunRecord], least: int) -> str:
 
 def _forecasts(runs: int, least: int) -> str:
     if runs >= least:
-        return f"can be scored once {least} of these {runs:,} runs are finished"
+        return f"can be scored if {least} or more of these {runs:,} runs are finished"
     return (
         f"cannot be scored, because there {'is' if runs == 1 else 'are'} {_of(runs, 'run')} "
         f"({least} finished ones are needed)"

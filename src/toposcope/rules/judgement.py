@@ -153,5 +153,6 @@ def _of_audit(one: AuditFinding, last: int | None) -> Remark:
         return Remark(NOTICED, one.fault, one.step, sentence)
     before = stated if stated.startswith(_BACK) else "go back to a checkpoint before it"
     remedy = before if at_end else "do not resume from it until it is repaired"
-    states_remedy = not steps or ("; " in one.message and not at_end)
+    told = one.message.partition("; so ")[0]  # what follows says how often, not what to do
+    states_remedy = not steps or ("; " in told and not at_end)
     return Remark(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if states_remedy else remedy)

@@ -102,14 +102,16 @@ class Check:
         worst = [one for one in self.runs if one.level != ALL_RIGHT]
         found = [self.line]
         shown = worst[:MOST_SHOWN] if table else self.runs
-        silent = [one for one in self.runs if one not in shown]
+        well = [one for one in self.runs if one.level == ALL_RIGHT]
+        silent = [*worst[MOST_SHOWN:], *well] if table else []
         for one in shown:
             found += [one.line, *(f"  {ground}" for ground in one.grounds)]
         if table and len(worst) > MOST_SHOWN:
             found.append(f"The table names the reasons of the other {len(worst) - MOST_SHOWN}.")
         if noticed := sum(len(one.judgement.noticed) for one in silent):
             events = "1 thing" if noticed == 1 else f"{noticed:,} things"
-            found.append(f"Noticed in the other runs, but no action is needed: {events}.")
+            where = "in the other runs" if shown else "over all runs"
+            found.append(f"Noticed {where}, but no action is needed: {events}. The JSON answer lists them.")
         found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
         found += _shared("Not checked", [one.unseen for one in self.runs])
         found += _shared("Log", [(one.read,) if one.read else () for one in self.runs])

@@ -111,7 +111,12 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         found += [dataclasses.replace(one, step=None, steps=()) for one in of_file]  # it states none
         (beside.alone if of_copy.coverage.checked else beside.unopened).append(name)
     linked = [one for one in found if OUTSIDE in one.message]
-    found = together([one for one in found if OUTSIDE not in one.message], lambda finding: finding.fault)
+    same = [one for one in found if one.fault == "equals-final"]
+    others = [one for one in found if OUTSIDE not in one.message and one.fault != "equals-final"]
+    found = together(others, lambda finding: finding.fault)
+    runs = dict.fromkeys(one.run for one in same)  # within a run, each says the same of its step
+    by_run = [line for run in runs for line in together([one for one in same if one.run == run], most=1)]
+    found += together(by_run)
     found += together(linked, most=1)  # one link leads out of a folder for the reason of all the others
     found.sort(
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)

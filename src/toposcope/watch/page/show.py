@@ -109,7 +109,9 @@ def _headline(live: Live, first: FirstLine, answer: Mapping[str, Any], counts: M
     if answer.get("apart"):
         return str(answer["apart"])
     if answer.get("parts"):
-        return str(answer["parts"][0]["screen"]["title"]) + _of_checkpoints(answer, counts["checkpoints"])
+        title = str(answer["parts"][0]["screen"]["title"])
+        some = _of_checkpoints(answer, counts["checkpoints"])
+        return f"{title.removesuffix('.')}{some}." if some else title
     return so_far(counts["checkpoints"], counts["runs"], live)
 
 
