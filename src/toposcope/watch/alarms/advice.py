@@ -22,5 +22,8 @@ def next_step(test: str, good: int | None, compared: Sequence[str] = ()) -> str:
     if (rule := rule_of_companions(test)) is not None:
         return rule.remedy
     advice = next((one.next for one in alarms() if one.test == test), Alarm.next)
-    how = f": {command('compare', *compared)}" if compared else ""
+    how = ""
+    if compared:
+        before, at = compared
+        how = f": {command('compare', before, at)}"
     return advised(advice.replace("{compared}", how), good)
