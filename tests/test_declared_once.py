@@ -18,7 +18,7 @@ DECLARING = ("subjects/", "topology/")
 """The rooms that declare and compute features: what a number is called where it is made."""
 DRAWING = ("/page/", "/figures/", "/tables/", "/findings/")
 """The folders of a subject that draw and judge what was measured: they import what they name."""
-PAPERS = "papers/"
+PAPERS = ("studies/", "published/")
 """A paper names what it measured in words of its own: its presets and its published series are data."""
 LOGGED = {*TABLES["metrics"].names, *TABLES["runs"].names}
 """What a training log calls its columns, such as weight_norm: measured by no probe."""
@@ -33,7 +33,7 @@ def _modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(ROOT.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         drawing = any(folder in name for folder in DRAWING)
-        if drawing or not name.startswith((*DECLARING, PAPERS)):
+        if drawing or not name.startswith((*DECLARING, *PAPERS)):
             yield name, parsed(path)
 
 

@@ -55,7 +55,7 @@ def _counts(node: ast.AST) -> bool:
 def test_no_text_has_a_bare_count() -> None:
     """Of 2,000 checkpoints one sentence said 2000."""
     sources = Path(toposcope.__file__).parent.rglob("*.py")
-    outside = [source for source in sources if "papers" not in source.parts]  # claims as they were printed
+    outside = [source for source in sources if "studies" not in source.parts]  # claims as they were printed
     assert [line for source in outside for line in _bare_counts(source)] == []
 
 

@@ -40,10 +40,10 @@ def complete(line: str) -> str:
     if isinstance(called, click.Group) and words:
         if words[0].isupper():
             return ""  # stands for any subcommand
-        if words[0] not in called.commands:
+        if words[0] not in called.list_commands(context):
             return f"{name} {words[0]} is no command"
         name, *words = words
-        called = called.commands[name]
+        called = called.get_command(context, name)
         context = click.Context(called, info_name=name)
     try:
         given, rest, _ = called.make_parser(context).parse_args([word for word in words if word != "…"])
@@ -221,6 +221,7 @@ def test_no_text_writes_an_option_by_hand() -> None:
         f"{name}:{node.lineno}: {node.value}"
         for path in sorted(SOURCE.rglob("*.py"))
         if (name := path.relative_to(SOURCE).as_posix()) not in foreign and not name.startswith("cli/")
+        if not (name.startswith("studies/") and path.name == "study.py")  # the options of `reproduce`
         if "--" in path.read_text()
         for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and flag.search(node.value)

@@ -140,7 +140,7 @@ class AveragePlan:
 
         loss = "with a held-out loss of every window" if self.scored else "without a loss"
         return (
-            f"{len(self.steps)} checkpoints ({', '.join(map(str, self.steps))}), {loss}: reads "
+            f"{len(self.steps):,} checkpoints ({', '.join(map(str, self.steps))}), {loss}: reads "
             f"{size(self.read_bytes)}, needs about {size(self.memory_bytes)} of memory"
         )
 

@@ -110,4 +110,4 @@ def _of_audit() -> Iterator[Explanation]:
 
 
 def _without_place(clause: str) -> str:
-    return rendered(clause.replace("{back}", " to the last good step"))
+    return rendered(clause.replace("{back}", " to the last good step").replace("{compared}", ""))

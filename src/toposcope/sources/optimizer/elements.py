@@ -162,4 +162,4 @@ def _experts(trained: Mapping[str, TensorEvidence], lost: int) -> str:
     count = round(lost / size)
     if not 0 < count <= len(sizes) or abs(lost - count * size) > _PADDED * size:
         return ""
-    return f", as many as {count} of {len(sizes)} experts hold"
+    return f", as many as {count} of {len(sizes):,} experts hold"

@@ -45,25 +45,27 @@ PERSISTENCE_EXCESS = replace(
     leads={Use.END: 5},
 )
 PERSISTENCE_SPREAD = _beside("std", ", sd over matrices")
+WEIGHT_VARIANCE = replace(
+    PERSISTENCE,
+    name="weight_variance",
+    label="variance of |w| / max",
+    kind=Kind.BASELINE,
+    primary=False,
+    description="variance of |w| over the square of its maximum",
+    leads={},
+)
+PERSISTENCE_SHUFFLED = replace(
+    _beside("shuffled", ", shuffled weights", "the same after a random permutation of the entries"),
+    kind=Kind.NULL,
+    null_of=PERSISTENCE,
+)
 OF_NEURAL_PERSISTENCE = (
     PERSISTENCE,
     PERSISTENCE_EXCESS,
     _beside("clipped", ", clipped max", "the same with the 99.9% quantile of |w| instead of its maximum"),
     PERSISTENCE_SPREAD,
-    replace(
-        PERSISTENCE,
-        name="weight_variance",
-        label="variance of |w| / max",
-        kind=Kind.BASELINE,
-        primary=False,
-        description="variance of |w| over the square of its maximum",
-        leads={},
-    ),
-    replace(
-        _beside("shuffled", ", shuffled weights", "the same after a random permutation of the entries"),
-        kind=Kind.NULL,
-        null_of=PERSISTENCE,
-    ),
+    WEIGHT_VARIANCE,
+    PERSISTENCE_SHUFFLED,
 )
 
 OF_RIPS = shape_features(

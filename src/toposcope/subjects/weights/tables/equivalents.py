@@ -8,9 +8,14 @@ import pandas as pd
 from toposcope.core.types import Scope
 from toposcope.store.draws import counted, over_draws
 from toposcope.study.own import SubjectTable
-from toposcope.subjects.weights.features import NEURAL_PERSISTENCE, PERSISTENCE
+from toposcope.subjects.weights.features import (
+    NEURAL_PERSISTENCE,
+    PERSISTENCE,
+    PERSISTENCE_SHUFFLED,
+    WEIGHT_VARIANCE,
+)
 
-VARIANCE, SHUFFLED = "weight_variance", f"{PERSISTENCE.name}_shuffled"
+VARIANCE, SHUFFLED = WEIGHT_VARIANCE.name, PERSISTENCE_SHUFFLED.name
 FEWEST = 5
 """The fewest checkpoints of a matrix: an R2 of four points is near 1 by chance in one case of ten."""
 _KEYS = ["run", "name", "filtration", "step"]
