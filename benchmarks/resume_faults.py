@@ -9,7 +9,7 @@ each as the newest, so four of them share a run.
     python -m benchmarks.resume_faults FORMAT [RUNS [CASES]]
 
 FORMAT is transformers, lightning, dcp, deepspeed, megatron, torch_dist, nanotron or orbax. Orbax keeps no
-masters and no loader's position: nine kinds are planted there.
+masters and no loader's position: ten kinds are planted there.
 """
 
 from __future__ import annotations

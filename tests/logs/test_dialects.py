@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 import struct
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -460,3 +461,13 @@ def test_the_norm_and_the_rate_have_their_names_in_every_trainer(tmp_path):
         told = read_log(file).runs[0].table
         assert told["grad_norm"].tolist() == [1.5] * 39, name
         assert told["learning_rate"].tolist() == pytest.approx([2e-4] * 39), name
+
+
+def test_a_line_between_bars_keeps_every_name(tmp_path: Path) -> None:
+    """`grad_norm` was no name of llm.c's, and the check said that no gradient norm was logged."""
+    log = tmp_path / "train.log"
+    log.write_text(
+        "".join(f"step {n}/40 | train loss {6 - n / 10} | lr 1e-3 | grad_norm {n}.5\n" for n in range(1, 9))
+    )
+    table = read_log(log).table
+    assert table["grad_norm"].tolist() == [n + 0.5 for n in range(1, 9)]

@@ -17,11 +17,14 @@ from toposcope.store import Store
 from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.merge import merge
 
-Source = Store | str | Path | pd.DataFrame | Log
+Source = Store | str | Path | pd.DataFrame
+"""What `analyze` and `report` take."""
+Opened = Source | Log
+"""The same once logs are read."""
 
 
 @contextmanager
-def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
+def joined(sources: Sequence[Opened]) -> Iterator[list[Opened]]:
     """Yield the sources with stores of one recipe merged into one, which is gone after the block.
 
     Raises
@@ -44,7 +47,7 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
         yield list(sources)
         return
     with tempfile.TemporaryDirectory() as folder:
-        read: list[Source] = []
+        read: list[Opened] = []
         for one, store in zip(sources, stores, strict=True):
             if store is None or store.recipe_hash not in several:
                 read.append(one)
@@ -58,14 +61,14 @@ def joined(sources: Sequence[Source]) -> Iterator[list[Source]]:
         yield read
 
 
-def difference_of_recipes(sources: Sequence[Source]) -> str:
+def difference_of_recipes(sources: Sequence[Opened]) -> str:
     """Return in words how the recipes of the first two stores of one kind differ; "" where none do."""
     recipes = [store.recipe for one in sources if (store := _opened(one)) is not None]
     pairs = ((a, b) for a, b in combinations(recipes, 2) if kind_of_store(a) == kind_of_store(b) and a != b)
     return next((difference(a, b) for a, b in pairs), "")
 
 
-def _opened(source: Source) -> Store | None:
+def _opened(source: Opened) -> Store | None:
     if isinstance(source, Store):
         return source
     if isinstance(source, pd.DataFrame | Log) or is_log(source):

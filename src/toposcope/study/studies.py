@@ -22,7 +22,7 @@ from toposcope.store import Store
 from toposcope.store.manifest import read_manifest
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
-from toposcope.study.merged_stores import Source
+from toposcope.study.merged_stores import Opened
 from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
 from toposcope.study.study_rows import StudyRows, rows_of_log
@@ -53,7 +53,7 @@ class StudyRequest:
         return replace(self, scores=self.scores[mine] if mine.any() else None)
 
 
-def runs_of(source: Source, request: StudyRequest) -> list[str]:
+def runs_of(source: Opened, request: StudyRequest) -> list[str]:
     """Return the names of the runs in a source; a table that names none has one, "run"."""
     if isinstance(source, Log | pd.DataFrame) or (isinstance(source, str | Path) and is_log(source)):
         log = source if isinstance(source, Log) else _read(source, request)
@@ -62,7 +62,7 @@ def runs_of(source: Source, request: StudyRequest) -> list[str]:
     return [str(run) for run in store.features()["run"].unique()]
 
 
-def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list[Study]]:
+def studies_of(source: Opened, request: StudyRequest) -> tuple[list[Study], list[Study]]:
     """Return the studies of each group of runs of a source, and those of all its runs."""
     if isinstance(source, pd.DataFrame):
         return _split_table(_other_runs(_read(source, request), request.without), request)
@@ -88,7 +88,7 @@ def studies_of(source: Source, request: StudyRequest) -> tuple[list[Study], list
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
 
 
-def logs_as_one(given: Sequence[Source], request: StudyRequest) -> Log | None:
+def logs_as_one(given: Sequence[Opened], request: StudyRequest) -> Log | None:
     """Return several logs as one, whose runs keep their plans; None where not every source is a log.
 
     A log of one run gives it the name of its file, with what tells files of one name apart, as in `check`.

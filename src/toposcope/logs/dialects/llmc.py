@@ -10,7 +10,7 @@ from toposcope.logs.dialects.pairs import NUMBER, STEP, pairs
 from toposcope.logs.records import PLANNED, Record, number
 
 _LINE = re.compile(rf"\bstep\s+({STEP})\s*/\s*({STEP})\s*\|(.*)")
-_PAIR = re.compile(rf"(?:^|\|)\s*(?P<name>[A-Za-z][A-Za-z ]{{0,40}}?)\s+(?P<number>{NUMBER})(?=[\s(|]|$)")
+_PAIR = re.compile(rf"(?:^|\|)\s*(?P<name>[A-Za-z][\w ./-]{{0,40}}?)\s+(?P<number>{NUMBER})(?=[\s(|]|$)")
 _VAL = re.compile(rf"^\s*val loss:? ({NUMBER})\s*$")
 _MAIN = re.compile(rf"^s:({STEP}) (tel|trl|lr|norm|eval):({NUMBER})(?:\s+(.*))?$")
 _MAIN_PAIR = re.compile(rf"(?<!\S)(?P<name>trl|lr|norm):(?P<number>{NUMBER})(?!\S)")
