@@ -105,7 +105,7 @@ ELSEWHERE = {
 
 HELPERS = {
     "api/advice.py", "cli/sweeping.py", "core/errors.py", "forecasting/unplanned.py",
-    "sources/discover.py", "store/store.py", "logs/described.py", "logs/texts.py", "runs/reading.py",
+    "sources/discover.py", "store/guess.py", "logs/described.py", "logs/texts.py", "runs/reading.py",
     "study/merged_stores.py",
     "study/study.py", "training/corpus.py", "watch/alarms/forecast_target.py",
     "watch/alarms/advice.py",

@@ -20,7 +20,7 @@ import toposcope
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Diagram, Feature, Kind, Role, Row, RunRecord, Scope, Status
-from toposcope.store import KeptDiagram, Result, Store, Unit, parts
+from toposcope.store import KeptDiagram, Result, Store, Unit, part_faults, parts
 from toposcope.study.merged_stores import difference_of_recipes
 from toposcope.subjects.landscape.options import LandscapeOptions
 
@@ -295,7 +295,7 @@ def test_a_part_written_during_the_look_is_not_missed(store: Store, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", listing)
         patch.setattr(time, "sleep", lambda _: pytest.fail("one look is enough"))
-        assert parts.missing(store.path / "features") == []
+        assert part_faults.missing(store.path / "features") == []
     assert not pending
 
 
@@ -306,10 +306,10 @@ def test_a_part_that_stands_aside_for_a_moment_is_not_missed(
     part = next((store.path / "features").glob("*.parquet"))
     aside = part.rename(part.with_name(".moved.tmp"))
     monkeypatch.setattr(time, "sleep", lambda _: aside.exists() and aside.rename(part))
-    assert parts.missing(store.path / "features") == []
+    assert part_faults.missing(store.path / "features") == []
     part.unlink()
     monkeypatch.setattr(time, "sleep", lambda _: None)
-    assert parts.missing(store.path / "features") == [part.name]
+    assert part_faults.missing(store.path / "features") == [part.name]
 
 
 def _touch(folder: Path, *, backwards: bool) -> None:

@@ -1,3 +1,4 @@
+from .audited import Audit as Audit
 from .averaging import Average as Average
 from .averaging import average as average
 from .checking import check as check
@@ -5,6 +6,7 @@ from .checkpoints import audit as audit
 from .cloud_answer import RingAnswer as RingAnswer
 from .clouds import cloud as cloud
 from .comparing import compare as compare
+from .comparison import Comparison as Comparison
 from .forecasting import forecast as forecast
 from .forecasts import Forecasts as Forecasts
 from .judgements import analyze as analyze
@@ -12,8 +14,6 @@ from .judgements import report as report
 from .laws import ScalingLaw as ScalingLaw
 from .laws import fit_scaling_law as fit_scaling_law
 from .measuring import measure as measure
-from .results import Audit as Audit
-from .results import Comparison as Comparison
 from .results import Reply as Reply
 from .results import Report as Report
 from .text_request import TextRequest as TextRequest

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toposcope.api.results import Audit
+from toposcope.api.audited import Audit
 from toposcope.core.errors import InputError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from toposcope.api.results import Comparison
+from toposcope.api.comparison import Comparison
 from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.wording import option, renaming, rendered

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from toposcope.store.parts import HeldUnit, Part
+from toposcope.store.held import HeldUnit
+from toposcope.store.parts import Part
 
 Slot = tuple[str, str, int]
 """Run (as a slug), probe and step."""

@@ -20,11 +20,10 @@ import re
 import stat
 import time
 import uuid
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +31,7 @@ import pyarrow.parquet as pq
 
 from toposcope.core.errors import StoreError
 from toposcope.store import inside, ledger
+from toposcope.store.held import HeldUnit, Units
 
 if TYPE_CHECKING:
     import pyarrow.dataset as pads
@@ -40,10 +40,6 @@ METADATA_KEY = b"toposcope"
 WRITE_NUMBER = "write_number"
 # Rows of a parquet row group: readers skip groups by their statistics. Changes no row.
 _ROWS_PER_GROUP = 65_536
-# Bytes of a unit's key, the width of its hash.
-_KEY_BYTES = 16
-# A file is missing if so many looks, so many seconds apart, do not see it.
-_LOOKS, _BETWEEN = 4, 0.25
 # Folders whose latest scan is remembered; the memory of a long process stays bounded.
 _FOLDERS = 64
 _Identity = tuple[int, int, int]
@@ -51,55 +47,6 @@ _seen: dict[Path, dict[str, tuple[_Identity, Part]]] = {}
 """The result of the latest scan of a folder: a file is read again only if it has changed."""
 
 _TAIL = b"PAR1"
-
-
-@dataclass(frozen=True, slots=True)
-class HeldUnit:
-    """A unit in a part, and the number of the write that added it."""
-
-    step: int
-    key: str
-    written: int
-
-
-class Units(Sequence[HeldUnit]):
-    """The units of a file, in 32 bytes each: a growing store keeps those of all its files in memory.
-
-    >>> units = Units([HeldUnit(3, "0f" * 16, 7)])
-    >>> len(units), units[0].key == "0f" * 16, units.written
-    (1, True, 7)
-    """
-
-    __slots__ = ("_keys", "_steps", "_written")
-
-    def __init__(self, units: Iterable[HeldUnit] = ()) -> None:
-        self._steps, self._written, self._keys = array("q"), array("q"), b""
-        keys = []
-        for unit in units:
-            self._steps.append(unit.step)
-            self._written.append(unit.written)
-            keys.append(bytes.fromhex(unit.key))
-        self._keys = b"".join(keys)
-
-    def __len__(self) -> int:
-        return len(self._steps)
-
-    @overload
-    def __getitem__(self, at: int) -> HeldUnit: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[HeldUnit]: ...
-    def __getitem__(self, at: int | slice) -> HeldUnit | list[HeldUnit]:
-        """Return one unit, or several."""
-        if isinstance(at, slice):
-            return [self[index] for index in range(*at.indices(len(self)))]
-        step, written = self._steps[at], self._written[at]
-        place = at % len(self) * _KEY_BYTES
-        return HeldUnit(step, self._keys[place : place + _KEY_BYTES].hex(), written)
-
-    @property
-    def written(self) -> int:
-        """The highest write number among them; -1 if there are none."""
-        return max(self._written, default=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,62 +323,6 @@ def read_whole(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     if not ledger.of(path.parent).is_sound(path):
         raise broken(path)
     return pq.read_table(path, columns=columns, page_checksum_verification=True)
-
-
-def missing(folder: Path) -> list[str]:
-    """Return the files of a table's folder that were written, are missing, and that no pack replaces.
-
-    A file counts as missing after several looks: another process moves a file aside before it removes it, and
-    puts it back if it was written again (see `remove`).
-    """
-    found = _absent(folder)
-    for _ in range(_LOOKS - 1):
-        if not found:
-            break
-        time.sleep(_BETWEEN)
-        again = set(_absent(folder))
-        found = [name for name in found if name in again]
-    return found
-
-
-def _absent(folder: Path) -> list[str]:
-    """Return what one look misses; the ledger is read first, so that a file written meanwhile is no miss.
-
-    A pack that replaces any write of a file has its units, because a name stands for the units it holds. Two
-    processes can write one file, the earlier write last: its number says nothing then.
-    """
-    known = ledger.of(folder)
-    there, elsewhere = set(known.there), set(known.replaced)
-    try:
-        present = set(os.listdir(folder))
-    except FileNotFoundError:
-        present = set()
-    return sorted(there - present - elsewhere.union(*(part.replaces for part in scan(folder))))
-
-
-def strangers(folder: Path) -> list[str]:
-    """Return the files of a table's folder that were not written there, such as a copy under another name."""
-    try:
-        present = filter(is_part, os.listdir(folder))
-    except FileNotFoundError:
-        return []
-    known = ledger.of(folder).footers
-    return sorted(name for name in present if name not in known)
-
-
-def altered(folder: Path) -> list[str]:
-    """Return the files of a table's folder whose end is not what was written, as that of another part."""
-    known = ledger.of(folder)
-    return sorted(
-        name for name in known.footers if (folder / name).exists() and not _is_sound(known, folder / name)
-    )
-
-
-def _is_sound(known: ledger.Ledger, path: Path) -> bool:
-    try:
-        return known.is_sound(path)
-    except FileNotFoundError:  # replaced by a pack this moment
-        return True
 
 
 def _check_footers(parts: Iterable[Part]) -> None:

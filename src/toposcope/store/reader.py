@@ -13,7 +13,7 @@ import pyarrow as pa
 from toposcope.core.answered import Tables, answered, counted
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import RunRecord, Status
-from toposcope.store import ledger, log, newest, parts
+from toposcope.store import ledger, log, newest, part_faults, parts
 from toposcope.store.reading import expression, steady
 from toposcope.store.schema import TABLES
 
@@ -118,7 +118,7 @@ class StoreReader:
         for name in self.missing():
             yield "missing-part", f"{name} was written and is gone; {REMEASURE}"
         if not (self.path / ledger.FOLDER).is_dir():
-            if any(parts.strangers(self.path / table) for table in TABLES):
+            if any(part_faults.strangers(self.path / table) for table in TABLES):
                 yield "no-ledger", f"{ledger.FOLDER} is gone, so no part can be checked; {WITH_HIDDEN}"
             return
         for table in TABLES:
@@ -128,14 +128,14 @@ class StoreReader:
                     "damaged-ledger",
                     f"{ledger.FOLDER}/{table} has {lines} that cannot be read; {WITH_HIDDEN}",
                 )
-            for name in parts.strangers(self.path / table):
+            for name in part_faults.strangers(self.path / table):
                 yield "foreign-part", f"{table}/{name} was not written into this store; {REMOVE}"
-            for name in parts.altered(self.path / table):
+            for name in part_faults.altered(self.path / table):
                 yield "altered-part", f"{table}/{name} is not what was written into this store; {REMEASURE}"
 
     def missing(self) -> list[str]:
         """Return the files, TABLE/NAME, that were written into the store and are missing now."""
-        return [f"{table}/{name}" for table in TABLES for name in parts.missing(self.path / table)]
+        return [f"{table}/{name}" for table in TABLES for name in part_faults.missing(self.path / table)]
 
     def measured_steps(self) -> dict[str, list[int]]:
         """Return the steps of every run's measured checkpoints, without reading rows."""

@@ -6,18 +6,17 @@ import functools
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
-from toposcope.core import LOG_FILES, WEIGHT_FILES
 from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Checkpoint, Feature, Row, RunRecord, Status
-from toposcope.core.wording import command, free_place
-from toposcope.store import columns, inside, log, newest, parts
+from toposcope.store import columns, inside, log, newest, part_faults, parts
+from toposcope.store.guess import what_else
+from toposcope.store.held import HeldUnit
 from toposcope.store.manifest import (
     MANIFEST,
     difference,
@@ -114,7 +113,7 @@ class Store(StoreReader):
             found = manifest["schema_version"]
             recipe = dict(manifest["recipe"])
         except (FileNotFoundError, NotADirectoryError):
-            raise StoreError(_no_store(path)) from None
+            raise StoreError(what_else(path)) from None
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(
                 f"{path / MANIFEST} is damaged; restore it or measure into another folder"
@@ -309,7 +308,7 @@ class Store(StoreReader):
             path = self.path / table / parts.pack_name(
                 parts.slug(unit.run), unit.probe, list(units.values())
             )  # fmt: skip
-            held = [parts.HeldUnit(r.unit.step, units[_slot(r.unit)], now) for r in results]
+            held = [HeldUnit(r.unit.step, units[_slot(r.unit)], now) for r in results]
             self._write_pack(table, path, rows, held, written=now)
         if table in self._known:
             self._known[table].update(units)
@@ -319,7 +318,7 @@ class Store(StoreReader):
         table: str,
         path: Path,
         rows: pa.Table,
-        held: Sequence[parts.HeldUnit],
+        held: Sequence[HeldUnit],
         *,
         written: int,
         replaces: Mapping[str, int] | None = None,
@@ -336,7 +335,7 @@ class Store(StoreReader):
 
     def _compact(self, table: str, most: int | None) -> int:
         live = [part for part in self._scan(table) if not part.failed]
-        foreign = set(parts.strangers(self.path / table))
+        foreign = set(part_faults.strangers(self.path / table))
         if any(part.path.name in foreign for part in live):
             return 0  # joined with others, what was not written here would count as written here
         full = {part.path for part in live if part.pack and most is not None and len(part.held) >= most}
@@ -387,35 +386,6 @@ def _slot(unit: Unit) -> newest.Slot:
 
 def _holds_superseded(part: parts.Part, wanted: Mapping[newest.Slot, str]) -> bool:
     return any(wanted[slot] != held.key for slot, _, held in newest.slots([part]))
-
-
-_LOOKED_AT = 2000
-"""The largest number of entries of a folder that are listed, without subfolders, to guess what was meant."""
-
-
-def _no_store(path: Path) -> str:
-    """Say what a path is instead of a store, and name the store or the command that was probably meant."""
-    if path.is_file():
-        return f"{path} is not a store but a file; a store is a folder"
-    if not path.exists() and path.suffix:  # a log or a table was meant
-        return f"{path}: no such file or folder; check the path"
-    if not path.exists():
-        made = command("weights", "SERIES", out=path)
-        return f"{path} does not exist; a store is made with: {made}"
-    below = sorted(one.parent for one in path.glob(f"*/{MANIFEST}"))
-    if below:
-        return f"{path} is not a store, but holds {'one' if len(below) == 1 else 'some'}: " + ", ".join(
-            map(str, below)
-        )
-    if not any(path.iterdir()):
-        made = command("weights", "SERIES", out=path)
-        return f"{path} is not a store but an empty folder; one is made with: {made}"
-    ends = {one.suffix for one in islice(path.rglob("*"), _LOOKED_AT)}
-    if not ends & WEIGHT_FILES and ends & {*LOG_FILES, ".out"}:
-        return f"{path} is not a store, and seems to hold logs; judge them with: {command('check', path)}"
-    series = path if ends & WEIGHT_FILES else "SERIES"
-    made = command("weights", series, out=free_place(f"{path.resolve().name}-store"))
-    return f"{path} is not a store; one is made with: {made}"
 
 
 def open_store(path: str | Path) -> Store:

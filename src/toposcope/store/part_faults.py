@@ -1,0 +1,69 @@
+"""Parts that are gone, altered, or were not written into the store in which they lie."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from toposcope.store import ledger
+from toposcope.store.parts import is_part, scan
+
+# A file is missing if so many looks, so many seconds apart, do not see it.
+_LOOKS, _BETWEEN = 4, 0.25
+
+
+def missing(folder: Path) -> list[str]:
+    """Return the files of a table's folder that were written, are missing, and that no pack replaces.
+
+    A file counts as missing after several looks: another process moves a file aside before it removes it, and
+    puts it back if it was written again (see `remove`).
+    """
+    found = _absent(folder)
+    for _ in range(_LOOKS - 1):
+        if not found:
+            break
+        time.sleep(_BETWEEN)
+        again = set(_absent(folder))
+        found = [name for name in found if name in again]
+    return found
+
+
+def _absent(folder: Path) -> list[str]:
+    """Return what one look misses; the ledger is read first, so that a file written meanwhile is no miss.
+
+    A pack that replaces any write of a file has its units, because a name stands for the units it holds. Two
+    processes can write one file, the earlier write last: its number says nothing then.
+    """
+    known = ledger.of(folder)
+    there, elsewhere = set(known.there), set(known.replaced)
+    try:
+        present = set(os.listdir(folder))
+    except FileNotFoundError:
+        present = set()
+    return sorted(there - present - elsewhere.union(*(part.replaces for part in scan(folder))))
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return the files of a table's folder that were not written there, such as a copy under another name."""
+    try:
+        present = filter(is_part, os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    known = ledger.of(folder).footers
+    return sorted(name for name in present if name not in known)
+
+
+def altered(folder: Path) -> list[str]:
+    """Return the files of a table's folder whose end is not what was written, as that of another part."""
+    known = ledger.of(folder)
+    return sorted(
+        name for name in known.footers if (folder / name).exists() and not _is_sound(known, folder / name)
+    )
+
+
+def _is_sound(known: ledger.Ledger, path: Path) -> bool:
+    try:
+        return known.is_sound(path)
+    except FileNotFoundError:  # replaced by a pack this moment
+        return True
