@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ TOLERANCE = {"neural persistence": 0.0, "H0": 1e-6, "losses": 1e-4, "gradient": 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured: matrices, a cloud, a GPT and its batch (rows, length), layers of a checkpoint, steps."""
+    """What is measured: matrices, a cloud, a GPT and its batch (rows, length), layers, steps of a loop."""
 
     matrices: tuple[tuple[int, int], ...]
     cloud: tuple[int, int]
@@ -162,9 +163,9 @@ def matrices(bench: Bench) -> dict[str, Any]:
     rows = {}
     for shape in bench.sizes.matrices:
         matrix = torch.randn(shape, device=bench.device, dtype=torch.bfloat16)
-        copy = bench.seconds(lambda matrix=matrix: matrix.clone())
-        product = bench.seconds(lambda matrix=matrix: matrix @ matrix.T)
-        persistence = bench.seconds(lambda matrix=matrix: ts.neural_persistence(matrix), 3)
+        copy = bench.seconds(matrix.clone)
+        product = bench.seconds(partial(torch.matmul, matrix, matrix.T))
+        persistence = bench.seconds(partial(ts.neural_persistence, matrix), 3)
         rows["x".join(map(str, shape))] = {
             "copy": copy, "product": product, "neural persistence": persistence,
             "in copies": persistence / copy, "in products": persistence / product,
@@ -179,7 +180,7 @@ def matrices(bench: Bench) -> dict[str, Any]:
 
 
 def sweep(bench: Bench) -> dict[str, Any]:
-    """Measure the cheap features of two checkpoints in bfloat16, of about a billion parameters in full size."""
+    """Measure the cheap features of two checkpoints in bfloat16: a billion parameters in full size."""
     from safetensors.torch import save_file
 
     width, layers = bench.sizes.width, bench.sizes.layers
