@@ -10,7 +10,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --dist 
 # `make test ROOM=watch` runs the tests of one folder.
 ROOM ?=
 
-.PHONY: demo test test-all doctest lint check docs install bench clean
+.PHONY: demo test test-all doctest lint check docs install bench release clean
 
 demo: $(STAMP)
 	$(BIN)/toposcope demo --out demo-run
@@ -26,8 +26,8 @@ doctest: $(STAMP)
 
 # Seconds: style alone.
 lint: $(STAMP)
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks docs action release
+	$(BIN)/ruff format --check src tests benchmarks docs action release
 
 # Types and imports, too; mypy and import-linter keep what they found in .mypy_cache and .import_linter_cache.
 check: lint
@@ -41,6 +41,11 @@ docs: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.kernels --quick
+
+# Wheel, source archive, hashes, components and notes in dist/, checked in new environments; PYTHONS names which.
+PYTHONS ?= $(PYTHON)
+release: $(STAMP)
+	$(BIN)/python release/make.py $(foreach one,$(PYTHONS),--python $(one))
 
 install: $(STAMP)
 
