@@ -2,8 +2,8 @@
 
 It builds the wheel and the source archive, installs the wheel into a new environment for each Python (without
 a compiler: only wheels are accepted), with and without torch, runs `check`, `audit` and `weights` there, and
-writes hashes, a list of the components (CycloneDX), and the section of CHANGELOG.md. Nothing is sent anywhere;
-who publishes reads release/CHECKLIST.md.
+writes hashes, a list of the components (CycloneDX), and the section of CHANGELOG.md. Nothing is sent; who
+publishes reads release/CHECKLIST.md.
 """
 
 from __future__ import annotations
