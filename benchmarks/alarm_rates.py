@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 
 import toposcope as ts
 from benchmarks.watch_curves import tables
-from toposcope.rules.replay import replay
+from toposcope.rules.replaying import replay
 from toposcope.studies.public_runs.plain_rules import PLAIN_RULES, WINDOW, Rule
 
 

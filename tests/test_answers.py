@@ -50,6 +50,7 @@ def answers(tmp_path_factory) -> dict[str, object]:
         "open_series": series,
         "audit": ts.audit(series, cheap=True),
         "compare": ts.compare(saved[0], saved[-1]),
+        "average": ts.average(series, folder / "mean", last=2),
         "measure": ts.measure(series, folder / "store", features=["baselines"]),
         "open_store": ts.open_store(folder / "store"),
         "read_log": ts.read_log(log),

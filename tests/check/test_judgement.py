@@ -12,7 +12,7 @@ from toposcope.logs.metrics import tidy
 from toposcope.logs.remarks import LOOK, NOTICED, STOP, Remark
 from toposcope.rules.judgement import ALL_RIGHT, judge
 from toposcope.rules.registry import assess
-from toposcope.rules.replay import replay
+from toposcope.rules.replaying import replay
 from toposcope.store import Store
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.journal import Journal

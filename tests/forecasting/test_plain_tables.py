@@ -22,7 +22,7 @@ from toposcope.forecasting.siblings import SiblingTransfer
 from toposcope.logs import log_of_table
 from toposcope.logs.curve import curve_from_metrics
 from toposcope.logs.schedule import drop
-from toposcope.runs import judged
+from toposcope.runs import judging
 from toposcope.runs.log_results import LogResults
 from toposcope.runs.reading import Reading, log_of
 from toposcope.study.forecasts.compare import forecast_table, worth_of_features
@@ -615,13 +615,13 @@ def test_forecasts_without_features_are_made_once_for_all_studies(family):
 def test_of_siblings_that_ended_nothing_is_judged_that_is_not_printed(monkeypatch):
     """Judging thirteen finished siblings took a fifth of the time of a forecast."""
     told = []
-    made = judged.judged
+    made = judging.judged
 
     def counted(rows, *given, **named):
         told.append(int(rows["step"].max()))
         return made(rows, *given, **named)
 
-    monkeypatch.setattr(judged, "judged", counted)
+    monkeypatch.setattr(judging, "judged", counted)
     step = np.arange(10, 1001, 10)
     g = np.random.default_rng(0)
     logs = pd.concat(

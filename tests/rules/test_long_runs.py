@@ -11,7 +11,7 @@ import pytest
 from toposcope.logs import glitches, run
 from toposcope.rules import overfitting
 from toposcope.rules.registry import assess
-from toposcope.rules.replay import Replays
+from toposcope.rules.replaying import Replays
 from toposcope.statistics.alarms import residuals
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toposcope.logs.metrics import tidy
 from toposcope.rules.registry import family
-from toposcope.rules.replay import arrays_of, followers, replay, rows_of, signals_of
+from toposcope.rules.replaying import arrays_of, followers, replay, rows_of, signals_of
 from toposcope.rules.rule import Rule
 from toposcope.statistics.alarms.residuals import OneStepAhead, levels, lowest_level
 

@@ -15,9 +15,11 @@ from safetensors.numpy import save_file
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.core.seeding import rng
-from toposcope.papers import fourier, grokking, grokking_tables
 from toposcope.sources import open_series
 from toposcope.statistics.phases.bends import LEAST_POINTS
+from toposcope.studies.grokking import fourier
+from toposcope.studies.grokking import runs as grokking
+from toposcope.studies.grokking import tables as grokking_tables
 from toposcope.studies.grokking.fourier import fourier_bars, key_frequencies
 from toposcope.studies.grokking.rises import LevelMove, height, rank
 from toposcope.studies.sections import Section

@@ -130,7 +130,11 @@ def test_some_six_features_of_every_family_are_primary_and_none_is_a_baseline():
         "sharpness": ["critical_sharpness"],
         "curvature": ["top_eigenvalue"],
         "surface": ["minima", "average_persistence"],
-    }
+        "moment_persistence": [
+            "momentum_persistence", "momentum_persistence_excess", "scaled_momentum_persistence",
+            "scaled_momentum_persistence_excess",
+        ],
+    }  # fmt: skip
     assert len(family[family["probe"] == "representations"]) == 6
     assert (declared["null_of"] != "").sum() == (declared["kind"] == "null").sum()
 

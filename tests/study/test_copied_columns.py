@@ -181,7 +181,7 @@ def test_a_table_of_copies_alone_has_nothing_to_test(tmp_path: Path) -> None:
     found = analysis_of(_file(tmp_path, written(log()))).studies[0].findings
     assert found["beyond"].strength == "cannot tell"
     assert "primary" not in found.as_text().lower()
-    assert found.headline.startswith("run trained without a fault (minibatch loss ")
+    assert found.headline.startswith("log trained without a fault (minibatch loss ")
     assert found.said(found["beyond"]).act.startswith("No column")
 
 

@@ -182,5 +182,5 @@ def test_a_log_of_another_trainer_is_not_told_to_train_with_toposcope(tmp_path, 
     step = np.arange(10, 4001, 10)
     pd.DataFrame({"step": step, "loss": 2 + 6 * step**-0.5}).to_csv(file, index=False)
     out = ended(["analyze", str(file)], capsys)[1]
-    assert "seeds of a size and give their logs together" in out
+    assert "Next: nothing has to be done about these runs." in out
     assert "toposcope train" not in out

@@ -296,7 +296,9 @@ def test_watch_names_the_matrix_whose_update_jumps(tmp_path: Path) -> None:
     options = WatchOptions(rest=0, out=tmp_path / "watched")
     with Watching(tmp_path / "run", options) as watching:
         watching.once()
-        (alarm,) = [event for event in watching.watchman.journal.read() if event.kind == "alarm"]
+        alarms = [event for event in watching.watchman.journal.read() if event.kind == "alarm"]
+    assert [one.data["test"] for one in alarms] == ["matrix or head", "training state"]
+    alarm = alarms[0]
     assert alarm.step == 40
     first = alarm.data["culprits"][0]
     assert first["name"] == "last.weight"

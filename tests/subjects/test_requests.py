@@ -10,11 +10,12 @@ import pytest
 from toposcope.api import TextRequest
 from toposcope.core.errors import InputError
 from toposcope.core.types import Normalization
-from toposcope.papers import representation_presets, weight_presets
 from toposcope.store.units import recipe_hash
 from toposcope.subjects.landscape.options import LandscapeOptions
+from toposcope.subjects.representations import presets as representation_presets
 from toposcope.subjects.representations.options import RepresentationOptions
 from toposcope.subjects.weights import options as weight_options
+from toposcope.subjects.weights import presets as weight_presets
 from toposcope.subjects.weights.options import WeightOptions
 
 REFUSED = [

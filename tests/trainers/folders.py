@@ -215,12 +215,17 @@ def _rewrite_distributed(place: Path, change: Change) -> None:
     from torch.distributed.checkpoint.filesystem import FileSystemReader
 
     entries = FileSystemReader(place).read_metadata().state_dict_metadata
-    state = {name: torch.empty(one.size) for name, one in entries.items() if name.startswith("model.")}
+    state = {
+        name: torch.empty(one.size, dtype=one.properties.dtype) if hasattr(one, "size") else 0
+        for name, one in entries.items()
+    }
     with _one_process():
         dcp.load(state, checkpoint_id=place, no_dist=True)
-        changed = change({name.removeprefix("model."): value for name, value in state.items()})
+        model = {name: value for name, value in state.items() if name.startswith("model.")}
+        changed = change({name.removeprefix("model."): value for name, value in model.items()})
+        rest = {name: value for name, value in state.items() if name not in model}
         shutil.rmtree(place)
-        dcp.save({"model": changed}, checkpoint_id=place, no_dist=True)
+        dcp.save({"model": changed, **rest}, checkpoint_id=place, no_dist=True)
 
 
 def scaled(name: str, factor: float = 100.0) -> Change:

@@ -16,7 +16,7 @@ from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Row
 from toposcope.logs.metrics import tidy
 from toposcope.rules.registry import assess, place
-from toposcope.rules.replay import replay
+from toposcope.rules.replaying import replay
 from toposcope.runs.curves import curve_of
 from toposcope.store import Store, Unit
 from toposcope.watch.coverage import not_judged
@@ -114,7 +114,7 @@ def test_an_answer_replays_each_log_once(tmp_path, monkeypatch):
         asked.append(len(table))
         return replay(table, **settings)
 
-    monkeypatch.setattr("toposcope.rules.replay.replay", replayed)
+    monkeypatch.setattr("toposcope.rules.replaying.replay", replayed)
     with Watching(store.path) as watching:
         assert watching.once().passed
     assert len(asked) == 1

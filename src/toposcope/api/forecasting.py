@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from toposcope.forecasting import Curve, Forecast, Forecaster, Schedule
     from toposcope.logs.belonging import Group
     from toposcope.rules.judgement import Judgement
-    from toposcope.rules.replay import Replays
+    from toposcope.rules.replaying import Replays
     from toposcope.runs.contents import AuditOfRun
     from toposcope.runs.curves import Problem
     from toposcope.runs.reading import Given, Reading
@@ -268,7 +268,7 @@ def _judged(
     curve: Curve, reading: Reading, wrong: Sequence[Problem], replays: Replays, audit: AuditOfRun
 ) -> Judgement:
     """Return the judgement of a run as `check` has it."""
-    from toposcope.runs.judged import judged
+    from toposcope.runs.judging import judged
     from toposcope.runs.reading import column_of
 
     rows = reading.rows[curve.run]

@@ -68,7 +68,7 @@ def analyze(
     True
     """
     from toposcope.published.rules import PUBLISHED
-    from toposcope.runs.judged import judged
+    from toposcope.runs.judging import judged
     from toposcope.study.analysis import analysis_of
     from toposcope.watch.journal import alarms_of
     from toposcope.watch.replay import replays_by_run

@@ -1,4 +1,4 @@
 from . import companions as companions
 from .judgement import judge as judge
 from .registry import assess as assess
-from .replay import replay as replay
+from .replaying import replay as replay

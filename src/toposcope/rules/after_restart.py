@@ -97,6 +97,7 @@ class AfterRestart:
 def after_restarts(run: JudgedRun) -> list[AfterRestart]:
     """Return the marked restarts of a run that trained no step twice and can be compared, by step.
 
+    >>> import pandas as pd
     >>> step = np.arange(1.0, 601)
     >>> noise = np.random.default_rng(1).normal(0, 0.02, 600)
     >>> loss = 2 + 3 / step**0.5 + noise + np.where(step > 400, 0.2, 0)

@@ -54,7 +54,7 @@ class ReadRun:
 def answer_of(one: ReadRun, settings: CheckSettings, siblings: Sequence[Curve]) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
     from toposcope.rules.judgement import NO_LOSS
-    from toposcope.runs.judged import counted, judged
+    from toposcope.runs.judging import counted, judged
 
     place, run, rows, column = one.place, one.run, one.rows, one.column
     steps, audit = place.steps.get(run, ()), place.audit_of(run)

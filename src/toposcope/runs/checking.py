@@ -86,6 +86,7 @@ def check(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import pandas as pd
     >>> step = np.arange(1, 401)
     >>> noise = 0.01 * np.random.default_rng(0).standard_normal(400)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from toposcope.core.observations import AuditFinding
     from toposcope.logs import Log
-    from toposcope.rules.replay import Replays
+    from toposcope.rules.replaying import Replays
     from toposcope.runs.reading import Reading
     from toposcope.sources.optimizer.resumption import Resumption
     from toposcope.store import Store

@@ -74,8 +74,8 @@ def subject_of(name: str) -> Subject:
 
     A store can be read without the package that measured it.
 
-    >>> subject_of("weights").heading, subject_of("optimizer").heading
-    ('Weights', 'Optimizer')
+    >>> subject_of("weights").heading, subject_of("attention").heading
+    ('Weights', 'Attention')
     """
     found = subjects().get(name)
     if found is not None:

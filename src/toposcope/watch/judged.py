@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.observations import AuditFinding
 from toposcope.rules.judgement import TOO_EARLY, Judgement
-from toposcope.rules.replay import Replays
-from toposcope.runs.judged import counted, judged
+from toposcope.rules.replaying import Replays
+from toposcope.runs.judging import counted, judged
 
 if TYPE_CHECKING:
     from toposcope.store import Store

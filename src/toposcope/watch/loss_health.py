@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from toposcope.logs.remarks import BROKEN, NOTICED, Remark
-from toposcope.rules.replay import back_by
+from toposcope.rules.replaying import back_by
 from toposcope.watch.alarms.base import Alert
 from toposcope.watch.journal import Event, Journal
 from toposcope.watch.restarts import worked_later

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toposcope.core.plugins import is_ours, spared, spared_all
-from toposcope.rules.replay import rows_of
+from toposcope.rules.replaying import rows_of
 from toposcope.rules.rule import Signal
 from toposcope.statistics.alarms.spending import RATE
 from toposcope.subjects.weights import features as of

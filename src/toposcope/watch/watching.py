@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
-from toposcope.rules.replay import Replays
+from toposcope.rules.replaying import Replays
 from toposcope.store import MANIFEST, Store
 from toposcope.store.manifest import kind_of_store
 from toposcope.watch.budget import Budget

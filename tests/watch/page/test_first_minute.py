@@ -12,7 +12,7 @@ from toposcope.core.types import Feature, Kind, Row
 from toposcope.core.wording import typed_options
 from toposcope.rules.judgement import judge
 from toposcope.rules.registry import assess
-from toposcope.rules.replay import replay
+from toposcope.rules.replaying import replay
 from toposcope.store import Result, Unit
 from toposcope.watch.page.answers import named_rules, stages
 from toposcope.watch.page.background import Background
@@ -183,8 +183,8 @@ def test_one_answer_assesses_and_replays_each_log_once(young, monkeypatch):
         replayed.append(len(table))
         return replay(table, **given)
 
-    monkeypatch.setattr("toposcope.rules.replay.replay", replayed_log)
-    monkeypatch.setattr("toposcope.runs.judged.judge", judged_log)
+    monkeypatch.setattr("toposcope.rules.replaying.replay", replayed_log)
+    monkeypatch.setattr("toposcope.runs.judging.judge", judged_log)
     *_, last = stages(young.path, named_rules(""))
     assert len(last["parts"]) == 2
     assert sorted(assessed) == ["a", "b", "short"]

@@ -49,7 +49,7 @@ def table_of_text(text: str, notes: list[str]) -> pd.DataFrame:
     r"""Return a text as a table with columns named by texts; `notes` takes what was left out.
 
     >>> table_of_text("# a run\nstep,loss\n1,2.5\nstep,loss\n2,2.25\n", notes := []).to_dict("list"), notes
-    ({'step': [1, 2], 'loss': [2.5, 2.25]}, ['1 repeated header left out'])
+    ({'step': [1, 2], 'loss': [2.5, 2.25], 'restarted_here': [nan, 1.0]}, ['1 repeated header left out'])
 
     Raises
     ------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toposcope.core.wording import command
-from toposcope.rules.replay import advised
+from toposcope.rules.replaying import advised
 from toposcope.watch.alarms.base import Alarm
 from toposcope.watch.alarms.of_rule import rule_of_companions
 from toposcope.watch.alarms.registry import alarms

@@ -9,7 +9,7 @@ from toposcope.core.plugins import spared_all
 from toposcope.logs.described import loss_column
 from toposcope.rules import companions
 from toposcope.rules.registry import looking_back
-from toposcope.rules.replay import passed_by
+from toposcope.rules.replaying import passed_by
 from toposcope.rules.rule import JudgedRun, LogRow, Rule, Signal
 from toposcope.watch.alarms.base import Alarm, Alert, Watched
 

@@ -25,8 +25,8 @@ import numpy as np
 
 from toposcope.core.errors import InputError
 from toposcope.core.wording import typed_options
-from toposcope.rules.replay import Replays
-from toposcope.runs.judged import judged
+from toposcope.rules.replaying import Replays
+from toposcope.runs.judging import judged
 from toposcope.store import Store
 from toposcope.watch.alarms.base import AlarmSettings
 from toposcope.watch.first_line import run_problems, verdicts_of

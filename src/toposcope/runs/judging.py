@@ -11,7 +11,7 @@ from toposcope.logs.remarks import Remark
 from toposcope.logs.run import nan_column
 from toposcope.rules.judged_run import JudgedRun, trained
 from toposcope.rules.judgement import Judgement, judge
-from toposcope.rules.replay import Replays
+from toposcope.rules.replaying import Replays
 from toposcope.rules.rises import FEWEST
 
 if TYPE_CHECKING:
