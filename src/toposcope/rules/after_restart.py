@@ -104,7 +104,7 @@ def after_restarts(run: JudgedRun) -> list[AfterRestart]:
     >>> run = JudgedRun.of(pd.DataFrame({"step": step, "loss": loss}), restarts=(401.0,))
     >>> [restart] = after_restarts(run)
     >>> restart.step, restart.rows, round(restart.apart, 1), restart.faulty
-    (401.0, 80, 0.2, True)
+    (401.0, 20, 0.2, True)
     """
     if len(run.restarts) > _MANY:
         return []
