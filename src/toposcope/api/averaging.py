@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from toposcope.api.checkpoints import opened
+from toposcope.core.answered import Tables, answered
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
     from toposcope.api.checkpoints import Where
     from toposcope.api.text_request import TextRequest
+    from toposcope.core.observations import Finding
     from toposcope.models.batch import Batch
     from toposcope.models.protocol import LanguageModel
     from toposcope.sources import Series
@@ -120,9 +125,48 @@ class Average:
             "written": None if self.written is None else str(self.written),
         }  # fmt: skip
 
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per window: its loss, and its difference from the newest checkpoint's; empty without losses."""
+        import pandas as pd
+
+        names = [field.name for field in fields(WindowLoss)]
+        return pd.DataFrame([asdict(one) for one in self.windows], columns=names)
+
+    @property
+    def tables(self) -> Tables:
+        """The table `windows`."""
+        return Tables(windows=lambda: self.table)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The one finding: whether a window pays, with its numbers."""
+        from toposcope.core.observations import Finding
+
+        return (Finding("average", self.verdict, self.to_dict(), "paired difference of held-out losses"),)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the loss of every window with the interval of its difference, and return the axes."""
+        from toposcope.core.drawing.style import NULL, OKABE_ITO, on_axes, say_empty
+
+        with on_axes(ax, 2.6) as ax:
+            if not self.windows:
+                say_empty(ax, "no loss was measured")
+                return ax
+            rows = self.table
+            reach = [rows["difference"] - rows["lower"], rows["upper"] - rows["difference"]]
+            ax.errorbar(rows["window"], rows["difference"], np.abs(reach), fmt="o-", color=OKABE_ITO[0])
+            ax.axhline(0.0, color=NULL, linewidth=0.8)
+            ax.set_xlabel("checkpoints in the average")
+            ax.set_ylabel("held-out loss less the newest's")
+        return ax
+
     def __repr__(self) -> str:
         """Return the lines."""
         return "\n".join(self.lines)
+
+    def _repr_html_(self) -> str:
+        return answered(repr(self), self.table if self.windows else None, self.plot)
 
 
 @dataclass(frozen=True, slots=True)
