@@ -301,6 +301,8 @@ class Diagram:
     Essential classes die at +inf (sublevel, Rips) or -inf (superlevel). `filtration` names what the
     values measure, `n_vertices` how many vertices the complex has, and `truncated_at` the threshold
     beyond which nothing was computed (None: complete). numpy, gudhi and persim take it as its `pairs`.
+    `cycles` has the points of a cycle for each pair of H1, if `rips` was asked for them; the last point is
+    joined to the first. Two diagrams may be equal whatever their cycles.
 
     >>> diagram = Diagram(1, birth=np.array([1.0, 1.5]), death=np.array([2.0, 1.75]))
     >>> len(diagram), np.asarray(diagram).tolist()
@@ -313,6 +315,7 @@ class Diagram:
     filtration: str = ""
     n_vertices: int = 0
     truncated_at: float | None = None
+    cycles: tuple[tuple[int, ...], ...] | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         """Return the number of pairs."""

@@ -14,6 +14,7 @@ from toposcope.core.threads import thread_count
 from toposcope.core.types import Diagram
 from toposcope.kernels.blas import one_blas_thread
 from toposcope.kernels.euclidean_tree import dense_tree
+from toposcope.kernels.rips_cycles import shortest_cycles
 from toposcope.kernels.rips_edges import MAX_POINTS, RipsEdges, ends_of
 from toposcope.kernels.rips_h1 import h1_pairs
 from toposcope.kernels.rips_h2 import h2_pairs
@@ -39,6 +40,7 @@ def rips(
     backend: str = "auto",
     *,
     field: int = 2,
+    cycles: bool = False,
     memory_limit: int = MEMORY_LIMIT,
     name: str = "X",
 ) -> list[Diagram]:
@@ -67,6 +69,10 @@ def rips(
         "auto" uses it where it applies and gudhi elsewhere. Both give the same diagrams.
     field : int
         The coefficients are Z/field, a prime. H0 does not depend on it.
+    cycles : bool
+        Give each H1 class a cycle of points, in `cycles` of the H1 diagram: the edge at which the class is
+        born, which joins the last point to the first, closed by the shortest path over edges before it. H1
+        is then computed by toposcope's kernel, whatever the backend.
     memory_limit : int
         Refuse to start when `rips_memory` exceeds this many bytes.
     name : str
@@ -87,6 +93,14 @@ def rips(
     UserWarning
         If X looks transposed, or like a matrix of distances whose metric was not named.
 
+    Notes
+    -----
+    Until its class dies, the cycle is independent of all cycles that are older than its last edge. At the
+    death, it becomes a sum of such cycles, or the boundary of triangles. So it represents its class up to
+    older classes: where two rings are joined, the cycle of the younger one may go around both. It is the
+    shortest of the cycles with this property, by the sum of its distances. Distances that are equal in single
+    precision are ordered by the indices of their points.
+
     References
     ----------
     Bauer, "Ripser: efficient computation of Vietoris-Rips persistence barcodes", J. Appl. Comput. Topology
@@ -106,21 +120,23 @@ def rips(
     >>> h0, h1 = rips(cycle, metric="precomputed")
     >>> h1.birth.tolist(), h1.death.tolist()
     ([1.0], [inf])
+    >>> rips(cycle, metric="precomputed", cycles=True)[1].cycles
+    ((2, 1, 0, 3),)
     """
-    _check_options(maxdim, thresh, backend, field)
+    _check_options(maxdim, thresh, backend, field, cycles=cycles)
     if maxdim == 0 and metric != "precomputed":
         return [_cut(components(X, metric=metric, name=name), thresh)]  # type: ignore[arg-type]
     if metric == "precomputed" and (graph := edge_lengths(X, name=name)) is not None:
         _check_memory(graph, maxdim, field, memory_limit, name)
-        return _of_graph(graph, maxdim, thresh, backend, field)
+        return _of_graph(graph, maxdim, thresh, backend, field, cycles=cycles)
     _check_memory(X, maxdim, field, memory_limit, name)
     distances = distance_matrix(X, metric, name=name)
     warn_of_mistakes(X, metric, name=name)
-    return _persistence(distances, maxdim, metric, thresh, backend, field, serial=False)
+    return _persistence(distances, maxdim, metric, thresh, backend, field, cycles=cycles)
 
 
 def _of_graph(
-    lengths: np.ndarray, maxdim: int, thresh: float | None, backend: str, field: int
+    lengths: np.ndarray, maxdim: int, thresh: float | None, backend: str, field: int, *, cycles: bool
 ) -> list[Diagram]:
     """Return the diagrams of the flag complex of a weighted graph: infinity means no edge.
 
@@ -131,7 +147,7 @@ def _of_graph(
     cut = longest if thresh is None else min(float(thresh), longest)
     beyond = min(2 * longest, float(np.finfo(np.float64).max)) or 1.0
     filled = np.where(np.isfinite(lengths), lengths, beyond)
-    diagrams = _persistence(filled, maxdim, "precomputed", cut, backend, field, serial=False)
+    diagrams = _persistence(filled, maxdim, "precomputed", cut, backend, field, cycles=cycles)
     truncated = float(thresh) if thresh is not None and thresh < longest else None
     return [replace(diagram, truncated_at=truncated) for diagram in diagrams]
 
@@ -144,6 +160,7 @@ def rips_batch(
     backend: str = "auto",
     *,
     field: int = 2,
+    cycles: bool = False,
 ) -> list[list[Diagram]]:
     """Return `rips` of many small clouds, in parallel: one thread per core and one cloud per thread.
 
@@ -154,11 +171,11 @@ def rips_batch(
     >>> [len(h0) for h0, h1 in rips_batch(clouds)]
     [3, 4]
     """
-    _check_options(maxdim, thresh, backend, field)
+    _check_options(maxdim, thresh, backend, field, cycles=cycles)
 
     def one(item: tuple[int, Any]) -> list[Diagram]:
         distances = distance_matrix(item[1], metric, name=f"clouds[{item[0]}]")
-        return _persistence(distances, maxdim, metric, thresh, backend, field, serial=True)
+        return _persistence(distances, maxdim, metric, thresh, backend, field, cycles=cycles, serial=True)
 
     # Threads of its own: those of the kernels must not wait for each other.
     with one_blas_thread(), ThreadPoolExecutor(thread_count()) as threads:
@@ -180,7 +197,7 @@ def rips_memory(n: int, maxdim: int = 1, *, field: int = 2) -> int:
     return 64 * n * n + n ** (maxdim + 1) // 5 + 2**20
 
 
-def _check_options(maxdim: int, thresh: float | None, backend: str, field: int) -> None:
+def _check_options(maxdim: int, thresh: float | None, backend: str, field: int, *, cycles: bool) -> None:
     if maxdim < 0:
         raise InputError(f"maxdim is {maxdim}; use 0 or more")
     if thresh is not None and not thresh > 0:
@@ -193,6 +210,11 @@ def _check_options(maxdim: int, thresh: float | None, backend: str, field: int) 
         raise InputError(
             f"backend 'native' goes up to maxdim {NATIVE_MAXDIM} over Z/2, not {maxdim} over "
             f"Z/{field}; use 'auto'"
+        )
+    if cycles and (maxdim < 1 or field != 2):
+        raise InputError(
+            f"cycles are those of H1 over Z/2, not of maxdim {maxdim} over Z/{field}; use maxdim 1 or more, "
+            "and field 2"
         )
 
 
@@ -214,14 +236,17 @@ def _persistence(
     backend: str,
     field: int,
     *,
-    serial: bool,
+    cycles: bool,
+    serial: bool = False,
 ) -> list[Diagram]:
     # Libraries sort or store lengths in single precision: far outside its range, rescale by a power of two.
     exponent = binary_exponent(distances)
     if exponent:
         distances = scaled(distances, -exponent)
         thresh = None if thresh is None else float(scaled(np.array(thresh), -exponent))
-        unitless = _persistence(distances, maxdim, metric, thresh, backend, field, serial=serial)
+        unitless = _persistence(
+            distances, maxdim, metric, thresh, backend, field, cycles=cycles, serial=serial
+        )
         return [_in_units(diagram, exponent) for diagram in unitless]
     n = len(distances)
     radius = float(distances.max(axis=1).min())
@@ -239,7 +264,23 @@ def _persistence(
     for dim, found in enumerate(higher, start=1):
         found = found[np.lexsort((found[:, 1], found[:, 0]))]
         diagrams.append(Diagram(dim, found[:, 0].copy(), found[:, 1].copy(), metric, n, truncated))
+    if cycles:
+        diagrams[1] = _with_cycles(diagrams[1], distances, limit, serial=serial)
     return diagrams
+
+
+def _with_cycles(h1: Diagram, distances: np.ndarray, limit: float, *, serial: bool) -> Diagram:
+    """Return H1 with a cycle for each bar.
+
+    It is computed again in the order of the points, so that neither the backend nor `maxdim` has a say.
+    """
+    edges = RipsEdges(distances, limit, serial=serial)
+    births, deaths, _ = h1_pairs(edges)
+    births, deaths = _lasting(edges, births, deaths)
+    bars = _bars(distances, edges, births, deaths)
+    order = np.lexsort((bars[:, 1], bars[:, 0]))
+    cycles = shortest_cycles(distances, edges, births[order], serial=serial)
+    return replace(h1, birth=bars[order, 0].copy(), death=bars[order, 1].copy(), cycles=tuple(cycles))
 
 
 def _chosen(backend: str, maxdim: int, field: int, n: int) -> str:
@@ -270,9 +311,10 @@ def _native(
         distances = distances[np.ix_(order, order)]
     edges = RipsEdges(distances, limit, serial=serial)
     births, deaths, triangles = h1_pairs(edges)
-    found = [_bars(distances, edges, births, deaths)]
+    found = [_bars(distances, edges, *_lasting(edges, births, deaths))]
     if maxdim == 2:
-        found.append(_bars(distances, edges, *h2_pairs(edges, triangles, serial=serial)))
+        voids = _lasting(edges, *h2_pairs(edges, triangles, serial=serial))
+        found.append(_bars(distances, edges, *voids))
     return _lookup(distances, edges, edges.tree), found
 
 
@@ -290,11 +332,15 @@ def gudhi_bars(distances: np.ndarray, maxdim: int, limit: float, field: int) -> 
     return [np.asarray(bars, np.float64).reshape(-1, 2) for bars in solver.fit_transform([distances])[0]]
 
 
-def _bars(distances: np.ndarray, edges: RipsEdges, births: np.ndarray, deaths: np.ndarray) -> np.ndarray:
-    """Return the bars of positive length, in the given distances."""
+def _lasting(edges: RipsEdges, births: np.ndarray, deaths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ranks at which the classes of positive length are born and die."""
     lengths = edges.lengths
     lasting = (deaths < 0) | (lengths[births] < lengths[deaths])
-    births, deaths = births[lasting], deaths[lasting]
+    return births[lasting], deaths[lasting]
+
+
+def _bars(distances: np.ndarray, edges: RipsEdges, births: np.ndarray, deaths: np.ndarray) -> np.ndarray:
+    """Return births and deaths in the given distances."""
     bars = np.full((len(births), 2), np.inf)
     bars[:, 0] = _lookup(distances, edges, births)
     bars[deaths >= 0, 1] = _lookup(distances, edges, deaths[deaths >= 0])
