@@ -13,6 +13,7 @@ import pytest
 import toposcope as ts
 from toposcope.cli.main import main
 from toposcope.clouds.power import planted_circle
+from toposcope.clouds.ring import longest_bar
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,23 @@ def test_a_larger_cloud_is_drawn_from_and_says_so():
     other = ts.cloud(points, draws=19, max_points=60, seed=5, quiet=True)
     assert not np.array_equal(found.rows, other.rows)
     assert set(found.to_dict()["plane"]["cycle"]) <= set(found.rows.tolist())
+
+
+def test_the_rows_of_the_loop_are_named_in_order(ring):
+    h1 = ring.diagrams[1]
+    cycle = h1.cycles[longest_bar(h1)]
+    assert ring.plane.cycle.tolist() == list(cycle)
+    edges = ring.plane.places[list(cycle)] - ring.plane.places[list(cycle[-1:] + cycle[:-1])]
+    assert np.linalg.norm(edges, axis=1).max() <= ring.test.birth * (1 + 1e-9)
+    assert f"in order the rows {', '.join(map(str, ring.rows[list(cycle[:12])]))} and " in repr(ring)
+
+
+def test_the_rows_of_the_loop_are_those_of_the_given_cloud():
+    points = planted_circle(70, 2, 0.05, np.random.default_rng(8))
+    found = ts.cloud(points, draws=19, max_points=40, quiet=True)
+    ring = points[found.to_dict()["plane"]["cycle"]]
+    closing = np.linalg.norm(ring[0] - ring[-1])
+    assert closing == pytest.approx(found.test.birth)
 
 
 def test_tables_figure_and_findings(ring):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.ring import CURVED, FAMILIES
-from toposcope.clouds.cycle import cycle_of, plane_of
+from toposcope.clouds.cycle import plane_of
 from toposcope.clouds.nulls import NULLS, k_means, null_draws, student_degrees
 from toposcope.clouds.power import planted_circle, ring_power
 from toposcope.clouds.ring import allowed_by, longest_bar, ring_test, statistics_of
@@ -86,7 +86,8 @@ def test_no_bar_is_no_ring():
     line = np.linspace(0, 1, 20)[:, None]
     found = ring_test(line, draws=19)
     assert found.largest_p == 1.0
-    assert np.isnan(longest_bar(rips(line)[1])).all()
+    assert np.isnan([found.birth, found.death]).all()
+    assert longest_bar(rips(line)[1]) is None
 
 
 def test_p_counts_ties_and_what_reaches():
@@ -113,8 +114,8 @@ def test_the_cycle_goes_round_and_the_plane_is_that_of_the_circle():
     angles = np.sort(generator.uniform(0, 2 * np.pi, 120))
     points = 3.0 + 2.0 * np.column_stack([np.cos(angles), np.sin(angles)]) @ frame.T
     points += 0.02 * generator.standard_normal(points.shape)
-    birth, _ = longest_bar(rips(points)[1])
-    cycle = cycle_of(points, birth)
+    h1 = rips(points, cycles=True)[1]
+    cycle = np.array(h1.cycles[longest_bar(h1)])
     plane = plane_of(points, cycle)
     overlap = np.linalg.svd(plane.axes @ frame)[1]
     np.testing.assert_allclose(overlap, 1.0, atol=0.01)

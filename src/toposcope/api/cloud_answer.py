@@ -13,6 +13,7 @@ import numpy as np
 from toposcope.clouds.nulls import NULLS
 from toposcope.clouds.ring import LEVEL, STATISTICS
 from toposcope.core.answered import Tables, answered
+from toposcope.core.forms import listed
 from toposcope.topology.summaries import summaries
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ ENOUGH = 0.8
 """Power below which a test that found nothing cannot tell."""
 RING, NONE, UNKNOWN = "ring", "no ring shown", "cannot tell"
 _STATISTICS = {"ratio": "death / birth", "contrast": "how far it stands above the cloud's other loops"}
+_ROWS = 12
+"""The most points of the loop that are named in the text; `answer.json` has all."""
 _SHORT = {"ratio": "death / birth", "contrast": "above the rest"}
 
 
@@ -39,10 +42,10 @@ class RingAnswer:
     """Whether a cloud has a ring: printed, it begins with the answer.
 
     `name` is the name of the cloud, `shape` its numbers of rows and columns, and `rows` the rows that were
-    used. `seed` is the seed of their draw and of the nulls. `diagrams` are H0 and H1, `test` is the ring
-    test, and `power` its power for a circle with as many distinct points. `plane` is the plane of the longest
-    bar. `dimensions` are the estimates of the intrinsic dimension, and `refused` are the estimates that this
-    cloud does not allow, with the reason.
+    used. `seed` is the seed of their draw and of the nulls. `diagrams` are H0 and H1, whose cycles are
+    indices of `rows`. `test` is the ring test, and `power` its power for a circle with as many distinct
+    points. `plane` is the plane of the longest bar. `dimensions` are the estimates of the intrinsic
+    dimension, and `refused` are the estimates that this cloud does not allow, with the reason.
     """
 
     name: str
@@ -110,8 +113,10 @@ class RingAnswer:
         plane = self.plane
         if not len(plane.cycle):
             return []
+        named = listed([str(row) for row in self.rows[plane.cycle]], most=_ROWS, last=" and ")
         return [
-            f"Place: the loop passes through {len(plane.cycle):,} points. Its plane carries "
+            f"Place: the loop passes through {len(plane.cycle):,} points, in order the rows {named} (counted "
+            f"from 0). Its plane carries "
             f"{plane.share:.0%} of the variance, its radius is {plane.radius:.3g}, and the "
             f"cloud lies {plane.noise:.2g} radii from the circle."
         ]

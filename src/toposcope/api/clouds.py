@@ -98,7 +98,7 @@ def cloud(
     'ring'
     """
     from toposcope.api.cloud_answer import RingAnswer
-    from toposcope.clouds.cycle import cycle_of, plane_of
+    from toposcope.clouds.cycle import plane_of
     from toposcope.clouds.power import ring_power
     from toposcope.clouds.reading import LEAST_POINTS, read_cloud
     from toposcope.clouds.ring import longest_bar, ring_test
@@ -119,11 +119,11 @@ def cloud(
     work = nulls + (nulls + CIRCLES) * (width > 1)
     if not quiet:
         _say_cost(taken, work)
-    diagrams = rips(taken, name=name)
+    diagrams = rips(taken, cycles=True, name=name)
     with Progress("diagrams", work, quiet=quiet) as progress:
         test = ring_test(taken, draws=draws, seed=seed, h1=diagrams[1], progress=progress)
-        birth, _ = longest_bar(diagrams[1])
-        plane = plane_of(taken, cycle_of(taken, birth) if np.isfinite(birth) else np.empty(0, int))
+        at, cycles = longest_bar(diagrams[1]), diagrams[1].cycles or ()
+        plane = plane_of(taken, np.array([] if at is None else cycles[at], np.int64))
         if noise is None:
             noise = plane.noise if test.found else NOISE
         power = None

@@ -1,12 +1,10 @@
-"""Where the longest bar is: a cycle of points that is born with it, and the plane of this cycle."""
+"""Where the longest bar is: the plane of its cycle."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-
-from toposcope.topology.clouds import distance_matrix
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,34 +25,6 @@ class RingPlane:
     radius: float
     share: float
     noise: float
-
-
-def cycle_of(points: np.ndarray, birth: float) -> np.ndarray:
-    """Return the points of a cycle that is born at `birth`, in order; empty if there is none.
-
-    The edge of length `birth` closes it; the rest is the shortest path between the ends of this edge over
-    edges that are not longer. It represents the bar up to older classes.
-
-    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.5], [0.0, 1.5]])
-    >>> sorted(cycle_of(square, 1.5).tolist())
-    [0, 1, 2, 3]
-    """
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import dijkstra
-
-    distances = distance_matrix(points)
-    gaps = np.abs(np.triu(distances - birth, 1)) + np.tril(np.full(distances.shape, np.inf))
-    first, last = np.unravel_index(int(gaps.argmin()), gaps.shape)
-    limit = float(distances[first, last])
-    edges = np.where((distances <= limit) & (distances > 0), distances, 0.0)
-    edges[first, last] = edges[last, first] = 0.0
-    _, before = dijkstra(csr_array(edges), indices=int(first), return_predecessors=True)
-    way = [int(last)]
-    while way[-1] != first:
-        if before[way[-1]] < 0:
-            return np.empty(0, int)
-        way.append(int(before[way[-1]]))
-    return np.array(way)
 
 
 def plane_of(points: np.ndarray, cycle: np.ndarray) -> RingPlane:

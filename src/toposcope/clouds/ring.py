@@ -104,14 +104,16 @@ def log_log(h1: Diagram) -> np.ndarray:
     return np.log(np.log1p((death - birth) / birth))
 
 
-def longest_bar(h1: Diagram) -> tuple[float, float]:
-    """Return birth and death of the bar of the largest death/birth; NaN twice without a bar."""
-    positive = np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0)
-    if not positive.any():
-        return float("nan"), float("nan")
-    birth, death = h1.birth[positive], h1.death[positive]
-    at = int((death / birth).argmax())
-    return float(birth[at]), float(death[at])
+def longest_bar(h1: Diagram) -> int | None:
+    """Return the index of the bar of the largest death/birth; None without a bar.
+
+    >>> longest_bar(Diagram(1, np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0])))
+    1
+    """
+    positive = np.flatnonzero(np.isfinite(h1.death) & (h1.death > h1.birth) & (h1.birth > 0))
+    if not len(positive):
+        return None
+    return int(positive[(h1.death[positive] / h1.birth[positive]).argmax()])
 
 
 def ring_test(
@@ -159,7 +161,8 @@ def ring_test(
             p[null, statistic] = float((1 + (found >= own[column] - _TIE).sum()) / (1 + len(found)))
             allowed[null, statistic] = allowed_by(found)
     ratios = {null: np.array([pair[0] for pair in values]) for null, values in reached.items()}
-    birth, death = longest_bar(h1)
+    at = longest_bar(h1)
+    birth, death = (np.nan, np.nan) if at is None else map(float, h1[at])
     return RingTest(
         birth, death, float(own[0]), float(own[1]), len(log_log(h1)), draws, p, allowed, ratios, complete
     )
