@@ -181,7 +181,7 @@ def test_the_curved_clouds_that_the_docs_warn_of_are_what_they_are():
 
 @pytest.mark.calibration
 def test_a_figure_eight_is_found_and_a_thick_torus_is_not():
-    """The page on clouds says 98% and 5% at 128 points; at these rates the bounds fail less than once in 1,000 times."""
+    """The page on clouds says 98% and 5%: with these rates the bounds fail less than once in 1,000 times."""
     found = {
         shape: sum(
             ring_test(LOOPED[shape](128, np.random.default_rng(at)), seed=at, stop=True).found
