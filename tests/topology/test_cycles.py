@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
+from scipy.sparse.csgraph import dijkstra
 
 from toposcope import rips
 from toposcope.core.errors import InputError
@@ -168,6 +169,20 @@ def test_a_cycle_is_independent_of_older_ones_until_its_death(seed: int) -> None
         before = distances[distances < death].max()
         assert independent(distances, cycle, birth, before)
         assert not independent(distances, cycle, birth, death)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_path_is_the_shortest_even_where_lengths_are_no_distances(seed: int) -> None:
+    lengths = np.triu(np.random.default_rng(seed).uniform(0.05, 1, (40, 40)), 1)
+    lengths[np.random.default_rng(seed).random(lengths.shape) > (0.2, 0.6)[seed % 2]] = 0
+    lengths += lengths.T
+    h1 = rips(sparse.csr_array(lengths), metric="precomputed", cycles=True)[1]
+    assert h1.cycles
+    for birth, cycle in zip(h1.birth, h1.cycles, strict=True):
+        closing, *path = sides(cycle)
+        earlier = sparse.csr_array(np.where(lengths < birth, lengths, 0))
+        shortest = dijkstra(earlier, indices=closing[0])[closing[1]]
+        assert sum(lengths[edge] for edge in path) == pytest.approx(shortest)
 
 
 @settings(max_examples=40, deadline=None)

@@ -95,11 +95,11 @@ def rips(
 
     Notes
     -----
-    Until its class dies, the cycle is independent of all cycles that are older than its last edge. At the
-    death, it becomes a sum of such cycles, or the boundary of triangles. So it represents its class up to
-    older classes: where two rings are joined, the cycle of the younger one may go around both. It is the
-    shortest of the cycles with this property, by the sum of its distances. Distances that are equal in single
-    precision are ordered by the indices of their points.
+    Until its class dies, a cycle is independent of all cycles that are older than its birth edge. At the
+    death it becomes a sum of such cycles, or the boundary of triangles. So it represents its class up to
+    older classes: of two rings that are joined, the cycle of the younger one may go around both. Of all
+    cycles through the birth edge and edges before it, it is the shortest by the sum of the distances. Edges
+    that are equal in single precision are ordered by the indices of their points.
 
     References
     ----------
