@@ -115,8 +115,8 @@ class RingAnswer:
             return []
         named = listed([str(row) for row in self.rows[plane.cycle]], most=_ROWS, last=" and ")
         return [
-            f"Place: the loop passes through {len(plane.cycle):,} points, in order the rows {named} (counted "
-            f"from 0). Its plane carries "
+            f"Place: the loop passes through {len(plane.cycle):,} points, in order the rows {named}; the "
+            "first row is 0. Its plane carries "
             f"{plane.share:.0%} of the variance, its radius is {plane.radius:.3g}, and the "
             f"cloud lies {plane.noise:.2g} radii from the circle."
         ]
