@@ -127,7 +127,7 @@ class Average:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per window: its loss and its difference from the newest checkpoint; empty without losses."""
+        """One row per window: its loss and how it differs from the newest; empty without losses."""
         import pandas as pd
 
         names = [field.name for field in fields(WindowLoss)]
