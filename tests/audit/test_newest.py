@@ -128,8 +128,8 @@ def test_a_copied_expert_is_a_copy(count: int, source: int, copy: int):
         now = {name: value + 0.05 * rng.normal(size=value.shape) for name, value in now.items()}
     states[count - 1][names[copy]] = states[count - 1][names[source]].copy()
     (found,) = audit(open_series(states))
-    assert (found.fault, found.tensor) == ("copied-tensor", names[copy])
-    assert repr(names[source]) in found.message
+    assert (found.fault, f"{found.tensor}.w1.weight") == ("expert-twin", names[copy])
+    assert f"equals expert {source} " in found.message
 
 
 def test_equal_layers_of_one_checkpoint_are_a_remark():

@@ -16,6 +16,7 @@ from toposcope.core.observations import AuditFinding
 from toposcope.sources.audit_alone import first_values
 from toposcope.sources.audit_content import content
 from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
+from toposcope.sources.experts import experts
 from toposcope.sources.names import BUFFERS
 
 SPIKE = 3.0
@@ -380,6 +381,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[AuditFinding]], ...] = (
     copies,
     content,
     first_values,
+    experts,
     path,
 )
 

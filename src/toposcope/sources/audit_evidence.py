@@ -15,6 +15,7 @@ from toposcope.files.formats.adapter import adapted
 from toposcope.files.formats.reader import WEIGHT_DTYPES, Facts, Reader, TensorInfo
 from toposcope.sources.changes import TensorChange, change_of, values_of
 from toposcope.sources.content import all_finite
+from toposcope.sources.expert_layers import ExpertLayer, ExpertLooks, of_one, of_stack
 from toposcope.sources.series import Series
 
 SMALL = 64
@@ -56,6 +57,8 @@ class StepEvidence:
     error: str = ""
     hashed: bool = False
     """Whether only the hashes of its files are known."""
+    experts: Mapping[str, ExpertLayer] = field(default_factory=dict)
+    """The layers with experts, by the beginning of their names."""
 
     @property
     def digest(self) -> str:
@@ -88,9 +91,10 @@ def gather(
                 reader = held.enter_context(series.reading(checkpoint))
                 before = [past for past, _ in reversed(window)]
                 samples: dict[str, np.ndarray] = {}
+                looks = ExpertLooks.of(reader.infos())
                 with np.errstate(over="ignore", invalid="ignore"):  # squares of float64 above 1e154
                     tensors = {
-                        info.name: _look(reader, info, before, samples if cheap else None, quick=quick)
+                        info.name: _look(reader, info, before, samples if cheap else None, looks, quick=quick)
                         for info in reader.infos().values()
                     }
                 facts = reader.facts()
@@ -100,10 +104,11 @@ def gather(
                 continue
             if cheap:
                 held.close()
-            window.append((_Past(reader, samples if cheap else None), held))
+            layers = looks.layers(before[0].looks if before else None)
+            window.append((_Past(reader, samples if cheap else None, looks), held))
             if len(window) > 2:
                 window.pop(0)[1].close()
-            yield StepEvidence(checkpoint, tensors, facts)
+            yield StepEvidence(checkpoint, tensors, facts, experts=layers)
     finally:
         for _, held in window:
             held.close()
@@ -119,6 +124,7 @@ class _Past:
 
     reader: Reader
     samples: Mapping[str, np.ndarray] | None
+    looks: ExpertLooks
 
     def values(self, like: np.ndarray, info: TensorInfo) -> np.ndarray | None:
         """Return the tensor of the same name and shape; None if there is none."""
@@ -146,6 +152,7 @@ def _look(
     info: TensorInfo,
     before: list[_Past],
     samples: dict[str, np.ndarray] | None,
+    looks: ExpertLooks,
     *,
     quick: bool,
 ) -> TensorEvidence:
@@ -169,12 +176,33 @@ def _look(
     moved = before[0].change(values, info) if before else None
     change2 = before[1].distance(values, info) if len(before) > 1 else np.nan
     here = values_of(values)
+    _look_at_experts(looks, info, values, moved, here.norm, before)
     if quick:
         digest += f" {here.norm.hex()} {here.largest.hex()}"
     return TensorEvidence(
         info, digest, finite, constant, zeros, coarse, here.norm, np.nan if moved is None else moved.distance,
         change2, here.largest, here.repeated, moved,
     )  # fmt: skip
+
+
+def _look_at_experts(
+    looks: ExpertLooks,
+    info: TensorInfo,
+    values: np.ndarray,
+    moved: TensorChange | None,
+    norm: float,
+    before: list[_Past],
+) -> None:
+    """Add a matrix of experts, or a gate, to what is known of its layer; a part of a stack is left out."""
+    place = looks.names.get(info.name)
+    if place is not None and place.number is not None:
+        far, purity = (np.nan, np.nan) if moved is None else (moved.distance, moved.purity)
+        looks.matrices[info.name] = of_one(place.number, values, norm, far, purity)
+    elif values.shape == info.shape and place is not None:
+        then = before[0].values(values, info) if moved is not None else None
+        looks.matrices[info.name] = of_stack(values, then)
+    elif values.shape == info.shape and info.name in looks.gates:
+        looks.add_gate(info.name, values)
 
 
 def _zeros_and_constant(flat: np.ndarray) -> tuple[float, bool]:

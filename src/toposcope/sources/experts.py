@@ -1,0 +1,166 @@
+"""The audit's checks of mixtures of experts: dead, frozen, equal or swapped experts, collapsed gates."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from toposcope.core.observations import AuditFinding
+from toposcope.sources.audit_evidence import StepEvidence
+from toposcope.sources.expert_layers import ExpertLayer, GateRows
+
+FEWEST = 4
+"""A layer with fewer experts is not judged: too few siblings say what is usual."""
+
+DEAD = 0.1
+"""An expert is dead if the norm of one of its matrices is below this share of the median of its siblings."""
+
+SHARED = 0.1
+"""A gate has collapsed if its rows differ from their mean by less than this share of their norm, ..."""
+
+LONGEST = 10.0
+"""... or if one row is this many times as long as most: its expert is then chosen, or avoided, always."""
+
+ONLY_SHRANK = -0.999
+"""An expert got no gradient if the cosine of its update and its values is at most this, and it lost at most
+half of its norm: that is weight decay alone."""
+
+KINDS = ("router-collapsed", "expert-dead", "expert-twin", "expert-frozen", "experts-swapped")
+
+VAGUE = frozenset({
+    "copied-tensor", "equal-tensors", "stale-tensor", "swapped-tensors", "replaced-tensor", "replaced-rows",
+    "rescaled-tensor", "near-zero-tensor", "denormal-tensor", "zero-tensor", "unusual-change", "off-path",
+    "jump", "swapped-rows", "exchanged-rows", "copied-rows", "permuted-tensor", "odd-norm", "zero-block",
+})  # fmt: skip
+"""Findings on single tensors that a finding on their expert explains."""
+
+
+def experts(steps: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
+    """Find experts that are dead, frozen, equal or swapped, and gates that have collapsed."""
+    good = [step for step in steps if not step.error]
+    for step in good:
+        for layer in step.experts.values():
+            if len(layer.numbers) >= FEWEST:
+                yield from _alone(step, layer)
+    yield from _equal(good)
+    for before, step in itertools.pairwise(good):
+        for layer in step.experts.values():
+            if len(layer.numbers) >= FEWEST:
+                yield from _swapped(step, before, layer)
+    yield from _frozen(good)
+
+
+def _alone(step: StepEvidence, layer: ExpertLayer) -> Iterator[AuditFinding]:
+    run, at = step.checkpoint.run, step.checkpoint.step
+    for place, share in _dead(layer):
+        text = f"is dead: its norm is {share:.2g} of its siblings'"
+        yield AuditFinding(run, at, layer.labels[place], text, fault="expert-dead")
+    if layer.gate is not None and (collapsed := _collapsed(layer.gate, layer.numbers)):
+        yield AuditFinding(run, at, layer.gate.name, collapsed, fault="router-collapsed")
+
+
+def _equal(good: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
+    """Yield a finding on one of two equal experts: the one that moved farther when they became so."""
+    copies: dict[tuple[str, int, int], int] = {}
+    for step in good:
+        for name, layer in step.experts.items():
+            for first, second, cosine in layer.twins if len(layer.numbers) >= FEWEST else ():
+                key = (name, layer.numbers[first], layer.numbers[second])
+                far = np.nansum(np.square(layer.distance[[first, second]]), axis=1)
+                copy = copies.setdefault(key, first if far[0] > far[1] else second)
+                other = layer.numbers[first + second - copy]
+                what = "equals" if cosine > 1 - 1e-6 else "nearly equals"
+                text = f"{what} expert {other} (cosine {cosine:.3f})"
+                run, at = step.checkpoint.run, step.checkpoint.step
+                yield AuditFinding(run, at, layer.labels[copy], text, fault="expert-twin")
+
+
+def _dead(layer: ExpertLayer) -> Iterator[tuple[int, float]]:
+    """Yield the experts with a matrix far smaller than their siblings', and its share of their median."""
+    middle = np.nanmedian(layer.norm, axis=0) if layer.norm.size else np.zeros(0)
+    for place, norms in enumerate(layer.norm):
+        shares = [norm / usual for norm, usual in zip(norms, middle, strict=True) if usual > 0]
+        least = min((share for share in shares if not math.isnan(share)), default=1.0)
+        if least < DEAD:
+            yield place, least
+
+
+def _collapsed(gate: GateRows, numbers: Sequence[int]) -> str:
+    """Return how a gate has collapsed; empty if it has not."""
+    if gate.spread < SHARED:
+        return f"gives all experts nearly one score: its rows differ by {gate.spread:.2g} of their norm"
+    if gate.longest >= LONGEST:
+        expert = numbers[gate.index] if gate.index < len(numbers) else gate.index
+        return f"is ruled by expert {expert}: its row is {gate.longest:.3g} times as long as most"
+    return ""
+
+
+def _swapped(step: StepEvidence, before: StepEvidence, layer: ExpertLayer) -> Iterator[AuditFinding]:
+    for place, other in (layer.took or {}).items():
+        text = f"holds what expert {layer.numbers[other]} held at step {before.checkpoint.step:,}"
+        run, at = step.checkpoint.run, step.checkpoint.step
+        yield AuditFinding(run, at, layer.labels[place], text, fault="experts-swapped")
+
+
+def still(layer: ExpertLayer) -> dict[int, str]:
+    """Return the experts that did not move, or only shrank as a whole, while most others moved."""
+    distance, purity = layer.distance, layer.purity
+    known = np.isfinite(distance).any(axis=1) if distance.size else np.zeros(len(distance), bool)
+    resting = known & ~(np.nan_to_num(distance) > 0).any(axis=1)
+    decayed = (np.nan_to_num(purity) <= ONLY_SHRANK) & (distance <= layer.norm) | ~(distance > 0)
+    shrank = known & ~resting & decayed.all(axis=1)
+    if known.sum() < FEWEST or 4 * int((resting | shrank).sum()) > int(known.sum()):
+        return {}
+    return {int(at): "is unchanged" for at in np.flatnonzero(resting)} | {
+        int(at): "only shrank" for at in np.flatnonzero(shrank)
+    }
+
+
+def _frozen(good: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
+    """Yield one finding for each stretch of checkpoints over which an expert did not move."""
+    begun: dict[tuple[str, int], tuple[int, str]] = {}
+    for at, step in enumerate(good):
+        now: dict[tuple[str, int], str] = {
+            (name, place): what
+            for name, layer in step.experts.items()
+            for place, what in still(layer).items()
+        }
+        for key in [key for key in begun if key not in now]:
+            yield _stretch(good[at - 1], key, *begun.pop(key))
+        for key, what in now.items():
+            begun.setdefault(key, (good[at - 1].checkpoint.step, what))
+    for key, since in begun.items():
+        yield _stretch(good[-1], key, *since)
+
+
+def _stretch(step: StepEvidence, key: tuple[str, int], since: int, what: str) -> AuditFinding:
+    layer, place = key
+    text = f"{what} since step {since:,}; the other experts moved"
+    label = step.experts[layer].labels[place]
+    return AuditFinding(step.checkpoint.run, step.checkpoint.step, label, text, fault="expert-frozen")
+
+
+def without_parts(findings: Sequence[AuditFinding]) -> list[AuditFinding]:
+    """Drop the findings on single tensors that a finding on their expert, or their gate, explains.
+
+    Of twins, either may count as the copy; a stack has one tensor for all experts.
+    """
+    named: set[tuple[int | None, str]] = set()
+    frozen: set[str] = set()
+    for one in findings:
+        if one.fault == "expert-frozen":
+            frozen.add(one.tensor)
+        if one.fault in KINDS:
+            named |= {(one.step, one.tensor), (one.step, one.tensor.partition("[")[0])}
+        if one.fault == "expert-twin":
+            named.add((one.step, one.tensor.rpartition(".")[0]))
+
+    def explained(one: AuditFinding) -> bool:
+        starts = [one.tensor, *(one.tensor[: dot.start()] for dot in re.finditer(r"\.", one.tensor))]
+        return any((one.step, start) in named or start in frozen for start in starts)
+
+    return [one for one in findings if one.fault not in VAGUE or not explained(one)]
