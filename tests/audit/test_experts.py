@@ -160,6 +160,9 @@ def test_the_quicker_audits_find_it_too(fault, how):
     path = walk()
     fault(path)
     last = 500 if "newest" in how else None
+    if fault is decayed and last:  # one checkpoint that only shrank was not chosen: two say more
+        assert found(path, "qwen", **how) == set()
+        return
     kinds = {(kind, step) for kind, step, _ in PLANTED[fault] if last in (None, step)}
     assert {(kind, step) for kind, step, _ in found(path, "qwen", **how)} == kinds
 
@@ -170,7 +173,24 @@ def test_experts_that_begin_as_copies_of_one_are_no_twins():
         for name in list(model):
             if isinstance(name[0], int):
                 model[name] = path[0][name[0], 0, name[2]] + 0.05 * model[name]
-    assert not {kind for kind, *_ in found(path, "qwen")} & {"expert-twin", "experts-swapped"}
+    path[0].update({name: path[0][name[0], 0, name[2]] for name in path[0] if isinstance(name[0], int)})
+    assert found(path, "qwen") == set()
+
+
+def test_an_expert_that_only_shrinks_between_two_checkpoints_was_not_chosen():
+    path = walk()
+    for part in range(3):
+        path[3][1, 2, part] = 0.98 * path[2][1, 2, part]
+    assert found(path, "qwen") == set()
+
+
+def test_an_expert_that_becomes_zero_is_dead_and_not_frozen():
+    path = walk()
+    for model in path[4:]:
+        for part in range(3):
+            model[1, 2, part] = np.zeros((HIDDEN, WIDTH))
+    name = label("qwen", 1, 2)
+    assert found(path, "qwen") == {("expert-dead", step, name) for step in (400, 500)}
 
 
 def test_layers_of_zeros_and_few_experts_are_not_judged():

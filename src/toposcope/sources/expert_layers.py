@@ -190,7 +190,8 @@ class ExpertLayer:
     """The experts of one layer at one checkpoint; the arrays have a row for each expert.
 
     `norm`, `distance` and `purity` have a column for each kind of matrix, NaN where an expert lacks it.
-    `twins` are pairs of places with their cosine, if most pairs are unlike; `took` has, by place, the place
+    `likeness` is the median cosine of two experts: it is high where all began as copies of one MLP. `twins`
+    are pairs of places with their cosine, if most pairs are unlike; `took` has, by place, the place
     whose former values the expert holds now.
     """
 
@@ -199,6 +200,7 @@ class ExpertLayer:
     norm: np.ndarray
     distance: np.ndarray
     purity: np.ndarray
+    likeness: float = 0.0
     twins: tuple[tuple[int, int, float], ...] = ()
     took: Mapping[int, int] | None = None
     gate: GateRows | None = None
@@ -250,7 +252,7 @@ class ExpertLooks:
         place = self.names[names[0]]
         labels = tuple(_label(names[0], place, number) for number in numbers)
         return ExpertLayer(
-            labels, tuple(numbers), table[0], table[1], table[2], _twins(samples), took, self.rows.get(layer)
+            labels, tuple(numbers), table[0], table[1], table[2], *_twins(samples), took, self.rows.get(layer)
         )
 
     def samples(self, names: Iterable[str], numbers: Sequence[int], kinds: Sequence[str]) -> np.ndarray:
@@ -273,15 +275,16 @@ def _label(name: str, place: ExpertName, number: int) -> str:
     return f"{name.removesuffix(f'.{place.number}.{place.kind}')}.{number}"
 
 
-def _twins(samples: np.ndarray) -> tuple[tuple[int, int, float], ...]:
-    """Return the pairs that are nearly equal; none if most pairs are alike, as copies of one MLP are."""
+def _twins(samples: np.ndarray) -> tuple[float, tuple[tuple[int, int, float], ...]]:
+    """Return the median cosine of two experts, and the pairs that are nearly equal while most are unlike."""
     cosines = samples @ samples.T
     first, second = np.triu_indices(len(samples), 1)
     pairs = cosines[first, second]
-    if not len(pairs) or float(np.median(pairs)) >= UNLIKE:
-        return ()
+    likeness = float(np.median(pairs)) if len(pairs) else 0.0
+    if likeness >= UNLIKE:
+        return likeness, ()
     near = np.flatnonzero(pairs >= ALIKE)
-    return tuple((int(first[at]), int(second[at]), float(pairs[at])) for at in near)
+    return likeness, tuple((int(first[at]), int(second[at]), float(pairs[at])) for at in near)
 
 
 def _took(now: np.ndarray, then: np.ndarray) -> dict[int, int]:

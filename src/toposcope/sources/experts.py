@@ -6,12 +6,13 @@ import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
 from toposcope.sources.audit_evidence import StepEvidence
-from toposcope.sources.expert_layers import ExpertLayer, GateRows
+from toposcope.sources.expert_layers import UNLIKE, ExpertLayer, GateRows
 
 FEWEST = 4
 """A layer with fewer experts is not judged: too few siblings say what is usual."""
@@ -25,9 +26,15 @@ SHARED = 0.1
 LONGEST = 10.0
 """... or if one row is this many times as long as most: its expert is then chosen, or avoided, always."""
 
-ONLY_SHRANK = -0.999
+SHRINKING = -0.999
 """An expert got no gradient if the cosine of its update and its values is at most this, and it lost at most
 half of its norm: that is weight decay alone."""
+
+STARVED = 2
+"""An expert that only shrank is frozen after this many checkpoints: in the healthy mixtures of
+benchmarks/experts.py from seed 100 on, one that was not chosen for 50 updates came back."""
+
+UNCHANGED, ONLY_SHRANK = "is unchanged", "only shrank"
 
 KINDS = ("router-collapsed", "expert-dead", "expert-twin", "expert-frozen", "experts-swapped")
 
@@ -111,37 +118,80 @@ def still(layer: ExpertLayer) -> dict[int, str]:
     distance, purity = layer.distance, layer.purity
     known = np.isfinite(distance).any(axis=1) if distance.size else np.zeros(len(distance), bool)
     resting = known & ~(np.nan_to_num(distance) > 0).any(axis=1)
-    decayed = (np.nan_to_num(purity) <= ONLY_SHRANK) & (distance <= layer.norm) | ~(distance > 0)
+    decayed = (np.nan_to_num(purity) <= SHRINKING) & (distance <= layer.norm) | ~(distance > 0)
     shrank = known & ~resting & decayed.all(axis=1)
     if known.sum() < FEWEST or 4 * int((resting | shrank).sum()) > int(known.sum()):
         return {}
-    return {int(at): "is unchanged" for at in np.flatnonzero(resting)} | {
-        int(at): "only shrank" for at in np.flatnonzero(shrank)
-    }
+    dead = {place for place, _ in _dead(layer)}
+    moved = {int(at): UNCHANGED for at in np.flatnonzero(resting)}
+    moved |= {int(at): ONLY_SHRANK for at in np.flatnonzero(shrank)}
+    return {place: what for place, what in moved.items() if place not in dead}
 
 
 def _frozen(good: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
     """Yield one finding for each stretch of checkpoints over which an expert did not move."""
-    begun: dict[tuple[str, int], tuple[int, str]] = {}
-    for at, step in enumerate(good):
-        now: dict[tuple[str, int], str] = {
+    begun: dict[tuple[str, int], _Stretch] = {}
+    for before, step in itertools.pairwise(good):
+        now = {
             (name, place): what
             for name, layer in step.experts.items()
             for place, what in still(layer).items()
         }
         for key in [key for key in begun if key not in now]:
-            yield _stretch(good[at - 1], key, *begun.pop(key))
+            yield from begun.pop(key).findings(key[1])
         for key, what in now.items():
-            begun.setdefault(key, (good[at - 1].checkpoint.step, what))
-    for key, since in begun.items():
-        yield _stretch(good[-1], key, *since)
+            since = begun.setdefault(key, _Stretch(before.checkpoint.step))
+            since.layers.append((step, step.experts[key[0]]))
+            since.unchanged &= what == UNCHANGED
+    for (_, place), since in begun.items():
+        yield from since.findings(place)
 
 
-def _stretch(step: StepEvidence, key: tuple[str, int], since: int, what: str) -> AuditFinding:
-    layer, place = key
-    text = f"{what} since step {since:,}; the other experts moved"
-    label = step.experts[layer].labels[place]
-    return AuditFinding(step.checkpoint.run, step.checkpoint.step, label, text, fault="expert-frozen")
+@dataclass(slots=True)
+class _Stretch:
+    """The checkpoints over which an expert did not move, and whether it did not change at all."""
+
+    since: int
+    layers: list[tuple[StepEvidence, ExpertLayer]] = field(default_factory=list)
+    unchanged: bool = True
+
+    def findings(self, place: int) -> Iterator[AuditFinding]:
+        """Yield the finding; none if it only shrank between two checkpoints, as one that was not chosen."""
+        if not self.unchanged and len(self.layers) < STARVED:
+            return
+        step, layer = self.layers[-1]
+        what = UNCHANGED if self.unchanged else ONLY_SHRANK
+        text = f"{what} since step {self.since:,}; the other experts moved"
+        label = layer.labels[place]
+        yield AuditFinding(step.checkpoint.run, step.checkpoint.step, label, text, fault="expert-frozen")
+
+
+def of_one_origin(steps: Sequence[StepEvidence], findings: Sequence[AuditFinding]) -> list[AuditFinding]:
+    """Drop the findings of equal experts at steps at which most experts of their layer are alike.
+
+    A mixture may begin as copies of one MLP.
+    """
+    copied = {
+        (step.checkpoint.step, label)
+        for step in steps
+        for layer in step.experts.values()
+        for label in (layer.labels if layer.likeness >= UNLIKE else ())
+    }
+    equal = ("copied-tensor", "equal-tensors")
+    return [
+        one
+        for one in findings
+        if one.fault not in equal or not any((one.step, start) in copied for start in _starts(one.tensor))
+    ]
+
+
+def _starts(tensor: str) -> list[str]:
+    """Return a name and what stands before each of its dots.
+
+    >>> _starts("experts.3.up")
+    ['experts.3.up', 'experts', 'experts.3']
+    """
+    return [tensor, *(tensor[: dot.start()] for dot in re.finditer(r"\.", tensor))]
 
 
 def without_parts(findings: Sequence[AuditFinding]) -> list[AuditFinding]:
@@ -160,7 +210,6 @@ def without_parts(findings: Sequence[AuditFinding]) -> list[AuditFinding]:
             named.add((one.step, one.tensor.rpartition(".")[0]))
 
     def explained(one: AuditFinding) -> bool:
-        starts = [one.tensor, *(one.tensor[: dot.start()] for dot in re.finditer(r"\.", one.tensor))]
-        return any((one.step, start) in named or start in frozen for start in starts)
+        return any((one.step, start) in named or start in frozen for start in _starts(one.tensor))
 
     return [one for one in findings if one.fault not in VAGUE or not explained(one)]
