@@ -3,7 +3,7 @@
     python -m benchmarks.experts [--first SEED] [--seeds 3] [--cases FILE]
 
 For each seed, a model of two layers with eight experts each learns tokens of eight random languages, by
-seven recipes. The series of each recipe is healthy: a finding on an expert or a gate is an accusation. In the
+seven recipes. The series of each recipe is healthy: any fault is an accusation. In the
 series of the first recipe, 20 faults are planted, four of each kind, at random layers, experts and steps, in
 turn in the names of Mixtral, Qwen, GPT-OSS (stacks) and nanoMoE. A fault is found if the audit names its
 kind and the layer's experts or gate it is in, and finds no other fault of experts. The limits of
@@ -205,7 +205,7 @@ HOW = {
         "one matrix a twentieth",
         "fades by a fifth an update",
     ),
-    "expert-frozen": ("from the start", "from a step on", "only decays", "between two steps"),
+    "expert-frozen": ("from the start", "from a step on", "only decays", "for two checkpoints"),
     "experts-swapped": ("from a step on", "at one step", "three in a ring", "with the gate's rows"),
     "router-collapsed": ("equal rows and noise of 2%", "one row 30 times", "one row 15 times", "equal rows"),
 }
@@ -249,8 +249,8 @@ def planted(series: dict[int, Weights], case: Case, rng: np.random.Generator) ->
                 rows[expert] *= np.float32(scale)
         now[layer, "router", 0] = rows
     if case.kind == "expert-frozen":
-        begun = 0 if case.how == "from the start" else before
-        still = [s for s in out if s > begun and (case.how != "between two steps" or s == case.step)]
+        begun = 0 if case.how in ("from the start", "only decays") else before
+        still = [s for s in out if s > begun][: 2 if case.how == "for two checkpoints" else None]
         for count, step in enumerate(still, 1):
             shrunk = np.float32(0.97**count if case.how == "only decays" else 1.0)
             for part in ("gate", "up", "down"):
@@ -297,8 +297,7 @@ def main() -> None:
             series, loss = trained(seed, recipe)
             layout = list(LAYOUTS)[(seed + at) % len(LAYOUTS)]
             found = faults(series, layout)
-            accused = [one for one in found if one[0] in KINDS]
-            rows.append((str(seed), "healthy", recipe.name, layout, "yes" if accused else "no", str(found)))
+            rows.append((str(seed), "healthy", recipe.name, layout, "yes" if found else "no", str(found)))
             print(*rows[-1], f"loss {loss:.3f}", flush=True)
             if at:
                 continue

@@ -177,11 +177,28 @@ def test_experts_that_begin_as_copies_of_one_are_no_twins():
     assert found(path, "qwen") == set()
 
 
-def test_an_expert_that_only_shrinks_between_two_checkpoints_was_not_chosen():
+@pytest.mark.parametrize("factor", [0.98, 1.0])
+@pytest.mark.parametrize("layout", ["qwen", "stack"])
+def test_an_expert_that_rests_between_two_checkpoints_was_not_chosen(layout, factor):
     path = walk()
     for part in range(3):
-        path[3][1, 2, part] = 0.98 * path[2][1, 2, part]
+        path[3][1, 2, part] = factor * path[2][1, 2, part]
+    assert found(path, layout) == set()
+
+
+def test_an_expert_that_came_back_was_not_chosen_for_a_while():
+    path = walk()
+    for at in (1, 2, 3, 4):
+        for part in range(3):
+            path[at][1, 2, part] = 0.98**at * path[0][1, 2, part]
     assert found(path, "qwen") == set()
+
+
+def test_of_two_checkpoints_an_unchanged_expert_is_frozen():
+    path = walk()
+    frozen(path)
+    series = {step: stored(model, "qwen") for step, model in zip((0, 100), path, strict=False)}
+    assert [one.fault for one in audit(open_series(series))] == ["expert-frozen"]
 
 
 def test_an_expert_that_becomes_zero_is_dead_and_not_frozen():

@@ -20,7 +20,7 @@ from toposcope.sources.audit_checks import CHECKS, NEWEST_CHECKS
 from toposcope.sources.audit_content import FACTOR
 from toposcope.sources.audit_evidence import StepEvidence, distance, gather
 from toposcope.sources.coverage import Coverage, RunCoverage, WeightsBeside
-from toposcope.sources.experts import KINDS, of_one_origin, without_parts
+from toposcope.sources.experts import KINDS, without_parts, without_usual
 from toposcope.sources.optimizer.resuming import findings_of, keeps_state, resumption, without_frozen
 from toposcope.sources.optimizer.resumption import Resumption
 from toposcope.sources.rows import MOSTLY, exchanged_share
@@ -146,9 +146,8 @@ def _of_run(
     series: Series, run: str, steps: list[StepEvidence], *, cheap: bool, newest: bool
 ) -> list[AuditFinding]:
     checks = NEWEST_CHECKS if newest else CHECKS
-    findings = _once(
-        without_parts(of_one_origin(steps, [finding for check in checks for finding in check(steps)]))
-    )
+    found = [finding for check in checks for finding in check(steps)]
+    findings = _once(without_parts(without_usual(steps, found)))
     findings = without_rests(series, run, findings)
     findings = _of_adapters(series, run, findings)
     if not cheap:

@@ -57,6 +57,16 @@ def expert_name(name: str, dimensions: int) -> ExpertName | None:
     return None
 
 
+def gate_layer(name: str) -> str | None:
+    """Return the layer that a matrix would be the gate of, by its name; None if it is no gate.
+
+    >>> gate_layer("layers.0.mlp.router.weight"), gate_layer("layers.0.mlp.gate_proj.weight")
+    ('layers.0.mlp.', None)
+    """
+    found = _GATE.match(name)
+    return found["layer"] if found else None
+
+
 def gates_of(infos: Mapping[str, TensorInfo], experts: Mapping[str, int]) -> dict[str, str]:
     """Return the layer of each gate: a matrix beside the experts with a row, or a column, for each of them.
 
@@ -64,9 +74,9 @@ def gates_of(infos: Mapping[str, TensorInfo], experts: Mapping[str, int]) -> dic
     """
     gates: dict[str, str] = {}
     for name, info in infos.items() if experts else ():
-        found = _GATE.match(name) if len(info.shape) == 2 else None
-        if found and experts.get(found["layer"], 0) in info.shape:
-            gates[name] = found["layer"]
+        layer = gate_layer(name) if len(info.shape) == 2 else None
+        if layer is not None and experts.get(layer, 0) in info.shape:
+            gates[name] = layer
     return gates
 
 

@@ -30,9 +30,10 @@ SHRINKING = -0.999
 """An expert got no gradient if the cosine of its update and its values is at most this, and it lost at most
 half of its norm: that is weight decay alone."""
 
-STARVED = 2
-"""An expert that only shrank is frozen after this many checkpoints: in the healthy mixtures of
-benchmarks/experts.py from seed 100 on, one that was not chosen for 50 updates came back."""
+FROZEN, STARVED = 2, 4
+"""An expert is frozen if it is unchanged at two checkpoints in a row, or at the only pair there is, or if it
+only shrank at the last four. In healthy mixtures of benchmarks/experts.py (seeds from 100 on), experts that
+were not chosen for 30 to 90 updates came back."""
 
 UNCHANGED, ONLY_SHRANK = "is unchanged", "only shrank"
 
@@ -131,6 +132,7 @@ def still(layer: ExpertLayer) -> dict[int, str]:
 def _frozen(good: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
     """Yield one finding for each stretch of checkpoints over which an expert did not move."""
     begun: dict[tuple[str, int], _Stretch] = {}
+    fewest = min(FROZEN, len(good) - 1)
     for before, step in itertools.pairwise(good):
         now = {
             (name, place): what
@@ -138,13 +140,13 @@ def _frozen(good: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
             for place, what in still(layer).items()
         }
         for key in [key for key in begun if key not in now]:
-            yield from begun.pop(key).findings(key[1])
+            yield from begun.pop(key).findings(key[1], fewest)
         for key, what in now.items():
             since = begun.setdefault(key, _Stretch(before.checkpoint.step))
             since.layers.append((step, step.experts[key[0]]))
             since.unchanged &= what == UNCHANGED
     for (_, place), since in begun.items():
-        yield from since.findings(place)
+        yield from since.findings(place, fewest, last=True)
 
 
 @dataclass(slots=True)
@@ -155,9 +157,10 @@ class _Stretch:
     layers: list[tuple[StepEvidence, ExpertLayer]] = field(default_factory=list)
     unchanged: bool = True
 
-    def findings(self, place: int) -> Iterator[AuditFinding]:
-        """Yield the finding; none if it only shrank between two checkpoints, as one that was not chosen."""
-        if not self.unchanged and len(self.layers) < STARVED:
+    def findings(self, place: int, fewest: int, *, last: bool = False) -> Iterator[AuditFinding]:
+        """Yield the finding; none if the stretch is short or over, as of an expert that was not chosen."""
+        starved = last and len(self.layers) >= STARVED
+        if not starved and not (self.unchanged and len(self.layers) >= fewest):
             return
         step, layer = self.layers[-1]
         what = UNCHANGED if self.unchanged else ONLY_SHRANK
@@ -166,22 +169,22 @@ class _Stretch:
         yield AuditFinding(step.checkpoint.run, step.checkpoint.step, label, text, fault="expert-frozen")
 
 
-def of_one_origin(steps: Sequence[StepEvidence], findings: Sequence[AuditFinding]) -> list[AuditFinding]:
-    """Drop the findings of equal experts at steps at which most experts of their layer are alike.
+def without_usual(steps: Sequence[StepEvidence], findings: Sequence[AuditFinding]) -> list[AuditFinding]:
+    """Drop the findings on single tensors of experts that are usual in a mixture.
 
-    A mixture may begin as copies of one MLP.
+    It may begin as copies of one MLP, and an expert that was not chosen does not move.
     """
-    copied = {
-        (step.checkpoint.step, label)
-        for step in steps
-        for layer in step.experts.values()
-        for label in (layer.labels if layer.likeness >= UNLIKE else ())
-    }
-    equal = ("copied-tensor", "equal-tensors")
+    usual: set[tuple[str, int, str]] = set()
+    for step in steps:
+        for layer in step.experts.values():
+            at = step.checkpoint.step
+            copies = layer.labels if layer.likeness >= UNLIKE else ()
+            usual |= {(fault, at, label) for label in copies for fault in ("copied-tensor", "equal-tensors")}
+            usual |= {("stale-tensor", at, layer.labels[place]) for place in still(layer)}
     return [
         one
         for one in findings
-        if one.fault not in equal or not any((one.step, start) in copied for start in _starts(one.tensor))
+        if not any((one.fault, one.step, start) in usual for start in _starts(one.tensor))
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from toposcope.core.types import About
 from toposcope.subjects.subject import SHUFFLED, SIZE, Subject
-from toposcope.subjects.weights.features import DECLARED, GRADIENT, UPDATES, of_gradients
+from toposcope.subjects.weights.features import DECLARED, EXPERTS, GRADIENT, UPDATES, of_gradients
 from toposcope.subjects.weights.options import WeightOptions
 
 SUBJECT = Subject(
@@ -21,7 +21,7 @@ SUBJECT = Subject(
     declared={
         GRADIENT + probe: tuple(map(of_gradients, features))
         for probe, features in DECLARED.items()
-        if probe != UPDATES  # gradients have no updates
+        if probe not in (UPDATES, EXPERTS)  # gradients have no updates, and choose no expert
     },
     prefix=GRADIENT,
     within=(About.WEIGHTS, About.REPRESENTATIONS),

@@ -9,7 +9,7 @@ from toposcope.core.types import About, Feature, Kind, Normalization, Scope, Use
 from toposcope.subjects.declarations import distance_features, shape_features, spectral_features
 
 NEURAL_PERSISTENCE, RIPS, BASELINES = "neural_persistence", "rips", "baselines"
-TRAJECTORY, DISTANCES, UPDATES = "trajectory", "distances", "updates"
+TRAJECTORY, DISTANCES, UPDATES, EXPERTS = "trajectory", "distances", "updates", "experts"
 
 _EVERY = (Scope.MODEL, Scope.ROLE, Scope.MATRIX)
 
@@ -204,6 +204,29 @@ TENSOR_NORM, MOVED, ALONG = _UPDATES["tensor_norm"], _UPDATES["tensor_moved"], _
 TENSOR_RMS = _UPDATES["tensor_rms"]
 ROW_LARGEST, ROW_INDEX = _UPDATES["row_largest"], _UPDATES["row_index"]
 
+_OF_LAYER = (Scope.LAYER,)
+OF_EXPERTS = (
+    _baseline("expert_count", "experts", "experts", _OF_LAYER, "number of experts of the layer"),
+    _baseline("expert_norm_spread", "spread of the experts' norms", "", _OF_LAYER,
+              "standard deviation of the experts' norms over their mean"),
+    _baseline("expert_norm_least", "smallest expert", "", _OF_LAYER, "smallest norm over the median norm"),
+    _baseline("expert_cosine_largest", "most alike experts", "", _OF_LAYER,
+              "largest cosine of two experts, by a sample of their values"),
+    _baseline("gate_norm_spread", "spread of the gate's rows", "", _OF_LAYER,
+              "standard deviation of the norms of the gate's rows over their mean"),
+    _baseline("gate_norm_largest", "longest row of the gate", "", _OF_LAYER,
+              "largest row norm over the median row norm"),
+    _baseline("gate_cosine", "cosine of the gate's rows", "", _OF_LAYER, "mean cosine of two rows"),
+    _baseline("gate_cosine_largest", "most alike rows of the gate", "", _OF_LAYER,
+              "largest cosine of two rows"),
+    _baseline("gate_differences", "differences of the gate's rows", "", _OF_LAYER,
+              "norm of the rows without their mean over the norm of the rows"),
+    _baseline("gate_rank", "stable rank of the gate", "", _OF_LAYER,
+              "squared norm over the squared largest singular value, of the rows without their mean"),
+    _baseline("gate_rank_kept", "stable rank of the gate, of the first", "", _OF_LAYER,
+              "stable rank of the gate over that at the run's first checkpoint"),
+)  # fmt: skip
+
 DECLARED: Mapping[str, tuple[Feature, ...]] = {
     NEURAL_PERSISTENCE: OF_NEURAL_PERSISTENCE,
     RIPS: OF_RIPS,
@@ -211,6 +234,7 @@ DECLARED: Mapping[str, tuple[Feature, ...]] = {
     TRAJECTORY: OF_TRAJECTORY,
     DISTANCES: OF_DISTANCES,
     UPDATES: OF_UPDATES,
+    EXPERTS: OF_EXPERTS,
 }
 """Probe -> what it declares."""
 

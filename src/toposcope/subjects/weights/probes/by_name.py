@@ -8,6 +8,7 @@ from toposcope.subjects.base import Cost, Probe
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.baselines import Baselines
 from toposcope.subjects.weights.probes.distances import Distances
+from toposcope.subjects.weights.probes.experts import Experts
 from toposcope.subjects.weights.probes.neural_persistence import NeuralPersistence
 from toposcope.subjects.weights.probes.rips import Rips
 from toposcope.subjects.weights.probes.trajectory import Trajectory
@@ -20,9 +21,11 @@ WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
     "trajectory": Trajectory,
     "distances": Distances,
     "updates": Updates,
+    "experts": Experts,
 }
-ON_REQUEST = frozenset({"updates"})
-"""Probes that `all` leaves out: the comparison of consecutive checkpoints, by which `watch` names a cause."""
+ON_REQUEST = frozenset({"updates", "experts"})
+"""Probes that `all` leaves out: the comparison of consecutive checkpoints, by which `watch` names a cause,
+and what only mixtures of experts have."""
 
 
 def named(features: Sequence[str], options: WeightOptions) -> tuple[list[Probe], list[str]]:
