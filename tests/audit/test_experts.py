@@ -177,12 +177,13 @@ def test_experts_that_begin_as_copies_of_one_are_no_twins():
     assert found(path, "qwen") == set()
 
 
-@pytest.mark.parametrize("factor", [0.98, 1.0])
+@pytest.mark.parametrize("factors", [(0.98, 0.98, 0.98), (1.0, 1.0, 1.0), (1.0, 1.0, 1.00001)])
 @pytest.mark.parametrize("layout", ["qwen", "stack"])
-def test_an_expert_that_rests_between_two_checkpoints_was_not_chosen(layout, factor):
+def test_experts_that_rest_between_two_checkpoints_were_not_chosen(layout, factors):
     path = walk()
-    for part in range(3):
-        path[3][1, 2, part] = factor * path[2][1, 2, part]
+    for expert in (2, 4, 6):
+        for part, factor in enumerate(factors):
+            path[3][1, expert, part] = factor * path[2][1, expert, part]
     assert found(path, layout) == set()
 
 

@@ -30,6 +30,12 @@ SHRINKING = -0.999
 """An expert got no gradient if the cosine of its update and its values is at most this, and it lost at most
 half of its norm: that is weight decay alone."""
 
+FEW, HALF = 1 / 4, 1 / 2
+"""At most the first share of a layer's experts can be frozen; up to the second may rest for a while."""
+
+HARDLY = 0.01
+"""An expert that moved by this share of what is usual in its layer was not chosen: momentum remains."""
+
 FROZEN, STARVED = 2, 4
 """An expert is frozen if it is unchanged at two checkpoints in a row, or at the only pair there is, or if it
 only shrank at the last four. In healthy mixtures of benchmarks/experts.py (seeds from 100 on), experts that
@@ -89,12 +95,18 @@ def _equal(good: Sequence[StepEvidence]) -> Iterator[AuditFinding]:
 
 def _dead(layer: ExpertLayer) -> Iterator[tuple[int, float]]:
     """Yield the experts with a matrix far smaller than their siblings', and its share of their median."""
-    middle = np.nanmedian(layer.norm, axis=0) if layer.norm.size else np.zeros(0)
+    middle = _medians(layer.norm)
     for place, norms in enumerate(layer.norm):
         shares = [norm / usual for norm, usual in zip(norms, middle, strict=True) if usual > 0]
         least = min((share for share in shares if not math.isnan(share)), default=1.0)
         if least < DEAD:
             yield place, least
+
+
+def _medians(values: np.ndarray) -> np.ndarray:
+    """Return the median of the known values of each column; 0 where none is known."""
+    known = [column[np.isfinite(column)] for column in values.T]
+    return np.array([float(np.median(column)) if len(column) else 0.0 for column in known])
 
 
 def _collapsed(gate: GateRows, numbers: Sequence[int]) -> str:
@@ -114,14 +126,18 @@ def _swapped(step: StepEvidence, before: StepEvidence, layer: ExpertLayer) -> It
         yield AuditFinding(run, at, layer.labels[place], text, fault="experts-swapped")
 
 
-def still(layer: ExpertLayer) -> dict[int, str]:
-    """Return the experts that did not move, or only shrank as a whole, while most others moved."""
+def still(layer: ExpertLayer, most: float = FEW, hardly: float = 0.0) -> dict[int, str]:
+    """Return the experts that did not move, or only shrank as a whole; none if more than `most` did so.
+
+    Those that moved by up to the share `hardly` of what is usual in the layer did not move.
+    """
     distance, purity = layer.distance, layer.purity
     known = np.isfinite(distance).any(axis=1) if distance.size else np.zeros(len(distance), bool)
-    resting = known & ~(np.nan_to_num(distance) > 0).any(axis=1)
+    usual = _medians(distance)
+    resting = known & ~(np.nan_to_num(distance) > hardly * usual).any(axis=1)
     decayed = (np.nan_to_num(purity) <= SHRINKING) & (distance <= layer.norm) | ~(distance > 0)
     shrank = known & ~resting & decayed.all(axis=1)
-    if known.sum() < FEWEST or 4 * int((resting | shrank).sum()) > int(known.sum()):
+    if known.sum() < FEWEST or int((resting | shrank).sum()) > most * int(known.sum()):
         return {}
     dead = {place for place, _ in _dead(layer)}
     moved = {int(at): UNCHANGED for at in np.flatnonzero(resting)}
@@ -180,7 +196,7 @@ def without_usual(steps: Sequence[StepEvidence], findings: Sequence[AuditFinding
             at = step.checkpoint.step
             copies = layer.labels if layer.likeness >= UNLIKE else ()
             usual |= {(fault, at, label) for label in copies for fault in ("copied-tensor", "equal-tensors")}
-            usual |= {("stale-tensor", at, layer.labels[place]) for place in still(layer)}
+            usual |= {("stale-tensor", at, layer.labels[place]) for place in still(layer, HALF, HARDLY)}
     return [
         one
         for one in findings
