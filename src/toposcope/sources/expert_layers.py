@@ -200,8 +200,8 @@ class ExpertLayer:
     """The experts of one layer at one checkpoint; the arrays have a row for each expert.
 
     `norm`, `distance` and `purity` have a column for each kind of matrix, NaN where an expert lacks it.
-    `likeness` is the median cosine of two experts: it is high where all began as copies of one MLP. `twins`
-    are pairs of places with their cosine, if most pairs are unlike; `took` has, by place, the place
+    `likeness` is the median cosine of an expert and the next: high where all began as copies of one MLP.
+    `twins` are pairs of places with their cosine, if most pairs are unlike; `took` has, by place, the place
     whose former values the expert holds now.
     """
 
@@ -249,10 +249,12 @@ class ExpertLooks:
     def _layer(self, layer: str, names: Sequence[str], before: ExpertLooks | None) -> ExpertLayer:
         kinds = list(dict.fromkeys(self.names[name].kind for name in names))
         numbers = sorted({number for name in names for number in self.matrices[name].numbers})
+        rows = {number: row for row, number in enumerate(numbers)}
         table = np.full((3, len(numbers), len(kinds)), np.nan)
+        columns = {kind: column for column, kind in enumerate(kinds)}
         for name in names:
-            one, column = self.matrices[name], kinds.index(self.names[name].kind)
-            at = np.searchsorted(numbers, one.numbers)
+            one, column = self.matrices[name], columns[self.names[name].kind]
+            at = [rows[number] for number in one.numbers]
             table[:, at, column] = one.norm, one.distance, one.purity
         samples = self.samples(names, numbers, kinds)
         then = None if before is None else [name for name in names if name in before.matrices]
@@ -268,11 +270,13 @@ class ExpertLooks:
     def samples(self, names: Iterable[str], numbers: Sequence[int], kinds: Sequence[str]) -> np.ndarray:
         """Return the sample of each expert over all kinds of matrices, at unit length."""
         out = np.zeros((len(numbers), len(kinds), SAMPLE), np.float32)
+        rows = {number: row for row, number in enumerate(numbers)}
+        columns = {kind: column for column, kind in enumerate(kinds)}
         for name in names:
-            one = self.matrices[name]
-            known = np.isin(one.numbers, numbers)
-            at = np.searchsorted(numbers, np.array(one.numbers)[known])
-            out[at, kinds.index(self.names[name].kind)] = one.sample[known]
+            one, column = self.matrices[name], columns[self.names[name].kind]
+            for number, sample in zip(one.numbers, one.sample, strict=True):
+                if number in rows:
+                    out[rows[number], column] = sample
         flat = out.reshape(len(numbers), -1)
         length = np.linalg.norm(flat, axis=1, keepdims=True)
         return flat / np.where(length > 0, length, 1.0)
@@ -286,15 +290,14 @@ def _label(name: str, place: ExpertName, number: int) -> str:
 
 
 def _twins(samples: np.ndarray) -> tuple[float, tuple[tuple[int, int, float], ...]]:
-    """Return the median cosine of two experts, and the pairs that are nearly equal while most are unlike."""
+    """Return the median cosine of neighbours, and the pairs that are nearly equal while most are unlike."""
     cosines = samples @ samples.T
-    first, second = np.triu_indices(len(samples), 1)
-    pairs = cosines[first, second]
-    likeness = float(np.median(pairs)) if len(pairs) else 0.0
+    beside = np.diagonal(cosines, 1)
+    likeness = float(np.median(beside)) if len(beside) else 0.0
     if likeness >= UNLIKE:
         return likeness, ()
-    near = np.flatnonzero(pairs >= ALIKE)
-    return likeness, tuple((int(first[at]), int(second[at]), float(pairs[at])) for at in near)
+    near = np.argwhere(cosines >= ALIKE).tolist()
+    return likeness, tuple((i, j, float(cosines[i, j])) for i, j in near if i < j)
 
 
 def _took(now: np.ndarray, then: np.ndarray) -> dict[int, int]:
