@@ -7,7 +7,7 @@ seven recipes. The series of each recipe is healthy: any fault is an accusation.
 series of the first recipe, 20 faults are planted, four of each kind, at random layers, experts and steps, in
 turn in the names of Mixtral, Qwen, GPT-OSS (stacks) and nanoMoE. A fault is found if the audit names its
 kind and the layer's experts or gate it is in, and finds no other fault of experts. The limits of
-`sources/experts.py` were set on seeds from 100 on.
+`sources/experts.py` were set on seeds from 100 on, and on 0; 10 to 12 judge them.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ HOW = {
         "a hundredth from a step on",
         "zero",
         "one matrix a twentieth",
-        "fades by a fifth an update",
+        "fades tenfold a checkpoint",
     ),
     "expert-frozen": ("from the start", "from a step on", "only decays", "for two checkpoints"),
     "experts-swapped": ("from a step on", "at one step", "three in a ring", "with the gate's rows"),
@@ -229,7 +229,7 @@ def planted(series: dict[int, Weights], case: Case, rng: np.random.Generator) ->
             elif case.kind == "expert-dead":
                 factor = {"a hundredth from a step on": 0.01, "zero": 0.0}.get(case.how, 1.0)
                 factor = 0.05 if case.how == "one matrix a twentieth" and part == "down" else factor
-                factor = 0.1**count / 5 if case.how == "fades by a fifth an update" else factor
+                factor = 0.1**count / 5 if case.how == "fades tenfold a checkpoint" else factor
                 now[here] = now[here] * np.float32(factor)
             elif case.kind == "experts-swapped":
                 ring = (expert, other, (max(expert, other) + 1) % EXPERTS)[: 3 if "ring" in case.how else 2]
