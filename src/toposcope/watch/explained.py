@@ -21,7 +21,7 @@ _AUDIT = (
     "1 of 1,211 healthy series of tiny models has a fault of any kind (95%: at most 0.5%), and 137 have a "
     "remark"
 )
-_STATE = "0 of 300 sound states of three writers were accused"
+_STATE = "0 of 800 sound states of eight writers were accused"
 """The rates are those of docs/watch.md, docs/checkpoint.md and docs/resume.md."""
 
 _EVERY = "audit, check, watch and every measurement"
