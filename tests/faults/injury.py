@@ -230,7 +230,7 @@ def after(store: Path, files: int) -> Callable[[], bool]:
     return lambda: len(list(store.glob("features/*"))) >= files
 
 
-def finish(line: Sequence[str], *, limit: float = 120.0) -> Ending:
+def finish(line: Sequence[str], *, limit: float = PATIENCE) -> Ending:
     """Run a command to its end."""
     start = time.monotonic()
     done = subprocess.run(line, capture_output=True, text=True, timeout=limit, check=False)

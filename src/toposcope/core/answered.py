@@ -99,8 +99,9 @@ def _words(table: pd.DataFrame, rows: int) -> int:
 def _short(table: pd.DataFrame, words: int) -> str:
     """Return a table as HTML with as many rows as a number of words allows, at least `_FEWEST`."""
     each = max(_words(table.iloc[:1], 1) - _words(table, 0), 1)
-    fits = max((words - _words(table, 0)) // each, _FEWEST)
-    return table.to_html(index=False, max_rows=min(fits, SHOWN))
+    fits = (words - _words(table, 0)) // each
+    fits -= fits < len(table)  # the row of dots, where rows are left out
+    return table.to_html(index=False, max_rows=min(max(fits, _FEWEST), SHOWN))
 
 
 def pictured(plot: Callable[[Axes], Axes]) -> str:
