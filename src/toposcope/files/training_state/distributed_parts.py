@@ -13,17 +13,15 @@ from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
 from toposcope.files.formats.distributed import APP, DistributedReader
 from toposcope.files.formats.pickled import PickleData
-from toposcope.files.formats.reader import WEIGHT_DTYPES
 from toposcope.files.training_state.nouns import (
     OptimizerState,
     ParameterGroup,
     ParameterState,
-    Rows,
     StateTensor,
     TrainingState,
     as_number,
 )
-from toposcope.files.training_state.torch_dist_parts import is_torch_dist, torch_dist_state
+from toposcope.files.training_state.torch_dist_parts import is_torch_dist, tensor_in, torch_dist_state
 from toposcope.files.training_state.torch_parts import (
     FIRST,
     MASTER,
@@ -135,24 +133,13 @@ def _groups(settings: Mapping[str, Mapping[str, Any]], keys: tuple[str, ...]) ->
 def _parameter(reader: DistributedReader, key: str, fields: Mapping[str, str]) -> ParameterState:
     def tensor(names: tuple[str, ...]) -> StateTensor | None:
         stored = next((fields[name] for name in names if name in fields), None)
-        return None if stored is None else _tensor(reader, stored)
+        return None if stored is None else tensor_in(reader, stored)
 
     moments = {*FIRST, *SECOND, *MASTER, UPDATES}
     others = tuple(name for name in fields if name not in moments)
     updates = _number(reader, fields.get(UPDATES))
-    further = {name: one for name in others if (one := _tensor(reader, fields[name])) is not None}
+    further = {name: one for name in others if (one := tensor_in(reader, fields[name])) is not None}
     return ParameterState(key, tensor(FIRST), tensor(SECOND), updates, tensor(MASTER), others, further)
-
-
-def _tensor(reader: DistributedReader, name: str) -> StateTensor | None:
-    info = reader.infos().get(name)
-    if info is None or info.dtype not in WEIGHT_DTYPES:
-        return None
-
-    def read(rows: Rows | None) -> np.ndarray:
-        return reader.read(name) if rows is None else reader.rows(name, *rows)
-
-    return StateTensor(info.shape, info.dtype, read)
 
 
 def _number(reader: DistributedReader, name: str | None) -> float | None:

@@ -48,10 +48,10 @@ def torch_dist_state(folder: Folder, reader: DistributedReader, names: Mapping[s
     for name, stored in names.items():
         named, bucket = NAMED.fullmatch(name), BUCKET.fullmatch(name)
         if named is not None:
-            table.setdefault(named[2], {})[named[1]] = _tensor(reader, stored)
+            table.setdefault(named[2], {})[named[1]] = tensor_in(reader, stored)
         elif bucket is not None:
             flat = True
-            table.setdefault(f"buffer {bucket[1]}", {})[bucket[2]] = _tensor(reader, stored)
+            table.setdefault(f"buffer {bucket[1]}", {})[bucket[2]] = tensor_in(reader, stored)
     parameters = {key: ParameterState(
         key, fields.get("exp_avg", fields.get("momentum_buffer")), fields.get("exp_avg_sq"), updates,
         fields.get("fp32_param", fields.get("param")),
@@ -92,7 +92,8 @@ def _settings(common: Mapping[Any, Any]) -> Iterator[Mapping[Any, Any]]:
             pending += [(one, depth + 1) for one in list(part.values())[:256]]
 
 
-def _tensor(reader: DistributedReader, name: str) -> StateTensor | None:
+def tensor_in(reader: DistributedReader, name: str) -> StateTensor | None:
+    """Return a tensor of a distributed checkpoint; None if there is none of numbers."""
     info = reader.infos().get(name)
     if info is None or info.dtype not in WEIGHT_DTYPES:
         return None
