@@ -8,12 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from toposcope.core.forms import step_text
-from toposcope.logs.remarks import LOOK, NOTICED, Remark
+from toposcope.logs.remarks import Remark
 from toposcope.rules.judged_run import JudgedRun
+from toposcope.rules.trained_twice import (
+    AT_FIRST,
+    LEVEL,
+    RAISED,
+    SAME_RATE,
+    SMALLEST,
+    remark_of_restart,
+)
 
-LEVEL = 0.01
-"""The level of the test of one restart, on both sides; it is divided among the lengths."""
 LENGTHS = (5, 20, 80)
 """So many rows after a restart are compared: a state that is lost shows at once, weights for longer."""
 LASTS = 20
@@ -26,12 +31,8 @@ _MOST = 24
 """Of earlier places the latest count: at the begin of a run the loss falls otherwise."""
 _MANY = 10
 """A log that says more often that it was resumed says it for another reason, such as an evaluation."""
-_SMALLEST = 0.05
-"""A mean difference below this share of the noise of one row changes nothing."""
-_SAME_RATE = 0.02
-_RAISED = 1.5
-_AT_FIRST = 5
 _BEFORE = 50
+"""Rows before a restart that show the level of the gradient norm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class AfterRestart:
     @property
     def differs(self) -> bool:
         """Whether the loss is off its trend by more than it was at earlier places."""
-        return abs(self.apart) > max(self.error, _SMALLEST * self.noise)
+        return abs(self.apart) > max(self.error, SMALLEST * self.noise)
 
     @property
     def faulty(self) -> bool:
@@ -64,9 +65,7 @@ class AfterRestart:
 
     def remark(self) -> Remark:
         """Return what is said of the restart."""
-        said = [f"restarted at step {step_text(self.step)}: {self._loss()}", *self._beside()]
-        remedy = "compare what the restart loaded with what was saved" if self.faulty else ""
-        return Remark(LOOK if self.faulty else NOTICED, "restart", self.step, "; ".join(said), remedy)
+        return remark_of_restart(self.step, [self._loss(), *self._beside()], faulty=self.faulty)
 
     def _loss(self) -> str:
         over = f"over {self.rows:,} rows (noise {self.noise:.2g})"
@@ -76,14 +75,14 @@ class AfterRestart:
         return f"the loss continues as predicted, {self.apart:+.2g} +- {self.error:.2g} {over}"
 
     def _beside(self) -> Iterator[str]:
-        changed = self.rate is not None and abs(self.rate - 1) > _SAME_RATE
+        changed = self.rate is not None and abs(self.rate - 1) > SAME_RATE
         if self.anew:
             yield "the learning rates are the run's first ones again: the schedule began again"
         elif changed:
             yield f"the learning rate is {self.rate:.2g} times the one before"
         elif self.rate is not None:
             yield "the learning rate continues"
-        raised = self.norm is not None and self.norm > _RAISED
+        raised = self.norm is not None and self.norm > RAISED
         if raised:
             yield f"the gradient norm starts at {self.norm:.2g} times its level"
         if self.differs and self.apart > 0 and not changed and not self.anew:
@@ -168,14 +167,14 @@ def _with_beside(
     ratio, anew = None, False
     if 2 <= at < len(rate) and rate[at - 1] > 0:
         ratio = float(rate[at] / rate[at - 1])
-        many = min(_AT_FIRST, at, len(rate) - at)
+        many = min(AT_FIRST, at, len(rate) - at)
         first, after = rate[:many], rate[at : at + many]
-        varies = abs(ratio - 1) > _SAME_RATE and many == _AT_FIRST and bool((first > 0).all())
-        anew = varies and bool((np.abs(after / np.where(first > 0, first, 1) - 1) <= _SAME_RATE).all())
+        varies = abs(ratio - 1) > SAME_RATE and many == AT_FIRST and bool((first > 0).all())
+        anew = varies and bool((np.abs(after / np.where(first > 0, first, 1) - 1) <= SAME_RATE).all())
     norm_step, norms = run.values("grad_norm")
     here = int(np.searchsorted(norm_step, mark))
-    before, later = norms[max(here - _BEFORE, 0) : here], norms[here : here + _AT_FIRST]
+    before, later = norms[max(here - _BEFORE, 0) : here], norms[here : here + AT_FIRST]
     norm = None
-    if len(before) >= _AT_FIRST and len(later) >= 2 and np.median(before) > 0:
+    if len(before) >= AT_FIRST and len(later) >= 2 and np.median(before) > 0:
         norm = float(np.median(later) / np.median(before))
     return AfterRestart(mark, rows, apart, error, noise, ratio, anew, norm)

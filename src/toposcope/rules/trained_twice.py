@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,11 +26,11 @@ _BEFORE = 200
 """Rows before a restart, or five times as many as were trained twice, that show how means of rows vary."""
 _STRETCHES = 8
 """The fewest stretches of rows whose means are compared."""
-_AT_FIRST = 5
+AT_FIRST = 5
 """Rows after a restart whose gradient norm is compared: what a lost state does, it does at once."""
-_RAISED = 1.5
+RAISED = 1.5
 """A gradient norm above this multiple of the first time's, in each of these rows, is raised."""
-_SAME_RATE = 0.02
+SAME_RATE = 0.02
 """Learning rates that differ by less than 2% are equal: logs round them."""
 _SAME_BATCHES = 0.5
 """The least rank correlation of the rows' noise if the batches are the same; it must be far from 0, too."""
@@ -84,9 +84,7 @@ class TrainedTwice:
 
     def remark(self) -> Remark:
         """Return what is said of the restart."""
-        said = [f"restarted at step {step_text(self.step)}: {self._loss()}", *self._beside()]
-        remedy = "compare what the restart loaded with what was saved" if self.faulty else ""
-        return Remark(LOOK if self.faulty else NOTICED, "restart", self.step, "; ".join(said), remedy)
+        return remark_of_restart(self.step, [self._loss(), *self._beside()], faulty=self.faulty)
 
     @property
     def _shown(self) -> Mean:
@@ -105,13 +103,13 @@ class TrainedTwice:
         return f"the loss continues as the first time, {mean} {over} {noise}"
 
     def _beside(self) -> Iterator[str]:
-        changed = self.rate is not None and abs(self.rate - 1) > _SAME_RATE
+        changed = self.rate is not None and abs(self.rate - 1) > SAME_RATE
         if changed:
             again = ", as at the run's beginning: the schedule began again" if self.anew else ""
             yield f"the learning rate is {_short(self.rate or 0)} times that of the first time{again}"
         elif self.rate is not None:
             yield "the learning rate continues"
-        raised = self.norm is not None and self.norm > _RAISED
+        raised = self.norm is not None and self.norm > RAISED
         if raised:
             yield f"the gradient norm starts at {_short(self.norm or 0)} times its level"
         if self.batches == BEGINNING:
@@ -130,6 +128,13 @@ class TrainedTwice:
 
 
 SAME, BEGINNING = "same", "the first of the run"
+
+
+def remark_of_restart(step: float, said: Sequence[str], *, faulty: bool) -> Remark:
+    """Return what is said of a restart, with or without steps that were trained twice."""
+    remedy = "compare what the restart loaded with what was saved" if faulty else ""
+    sentence = f"restarted at step {step_text(step)}: {'; '.join(said)}"
+    return Remark(LOOK if faulty else NOTICED, "restart", step, sentence, remedy)
 
 
 def trained_twice(run: JudgedRun) -> list[TrainedTwice]:
@@ -181,7 +186,7 @@ def _compared(run: JudgedRun, kept: pd.DataFrame, rows: pd.DataFrame) -> Trained
         Mean(float(part.mean()), _error(source, len(part))) for part in (apart, apart[:third], apart[-third:])
     )
     ratio = _ratio(run, rows, "learning_rate")
-    anew = ratio is not None and abs(ratio - 1) > _SAME_RATE and _began_again(run, rows)
+    anew = ratio is not None and abs(ratio - 1) > SAME_RATE and _began_again(run, rows)
     return TrainedTwice(
         float(step[0]), len(both), whole, early, late, _noise(history), float(apart[0]),
         ratio, anew, _raised(run, rows, step[0]),
@@ -236,7 +241,7 @@ def _began_again(run: JudgedRun, rows: pd.DataFrame) -> bool:
     first = rate[: len(after)]
     if len(after) < FEWEST or not (first > 0).all():
         return False
-    return bool((np.abs(after / first - 1) <= _SAME_RATE).all())
+    return bool((np.abs(after / first - 1) <= SAME_RATE).all())
 
 
 def _raised(run: JudgedRun, rows: pd.DataFrame, start: float) -> float | None:
@@ -245,7 +250,7 @@ def _raised(run: JudgedRun, rows: pd.DataFrame, start: float) -> float | None:
     if "grad_norm" not in rows or not len(step):
         return None
     first = rows["grad_norm"].dropna().to_numpy(float)
-    after = norm[step >= start][:_AT_FIRST]
+    after = norm[step >= start][:AT_FIRST]
     if len(first) < FEWEST or len(after) < 2 or not np.median(first) > 0:
         return None
     return float(np.median(after) / np.median(first))
