@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
+from toposcope.api.averaged import PAYS, UNMEASURED
 from toposcope.api.averaging import (
-    PAYS,
-    UNMEASURED,
     average,
     average_plan,
     chosen,

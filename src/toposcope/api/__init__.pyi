@@ -1,5 +1,5 @@
 from .audited import Audit as Audit
-from .averaging import Average as Average
+from .averaged import Average as Average
 from .averaging import average as average
 from .checking import check as check
 from .checkpoints import audit as audit

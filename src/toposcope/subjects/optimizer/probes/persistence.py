@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +17,16 @@ from toposcope.subjects.optimizer.features import MOMENT_PERSISTENCE, OF_MOMENTU
 from toposcope.subjects.optimizer.kept import FIRST, SECOND, MomentMatrix, kept_state, moment_matrices
 from toposcope.subjects.optimizer.options import OptimizerOptions
 from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects.weights.probes.neural_persistence import seconds_of_trees
 from toposcope.topology import (
     batched_spanning_tree_weights,
     neural_persistence,
     shuffled_spanning_tree_weights,
 )
 from toposcope.topology.neural_persistence import diagram_of_tree
+
+_READING = 2e-9
+"""Seconds to read a value of the state, beside those of a tree."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,10 @@ class MomentPersistence(Probe):
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: two trees a matrix, and two for each null."""
-        return sum(2 * _seconds(rows, columns, self.options.nulls) for rows, columns in shapes)
+        return sum(
+            2 * (seconds_of_trees(rows, columns, self.options.nulls) + _READING * rows * columns)
+            for rows, columns in shapes
+        )
 
     def warm_up(self) -> None:
         """Load the compiled kernels, so that no measurement's time includes what is done once per process."""
@@ -123,9 +129,3 @@ def _value(edges: Diagram) -> float:
     """Return neural persistence by the matrix's maximum; 0 if every entry is 0."""
     top = float(edges.birth[0])
     return neural_persistence(edges, Normalization.MATRIX, top) if top > 0 else 0.0
-
-
-def _seconds(rows: int, columns: int, nulls: int) -> float:
-    """Return the cost of one tree and its nulls, as for the weights."""
-    entries, vertices = rows * columns, rows + columns
-    return 1e-4 + 8e-9 * entries + nulls * (1e-4 + 6e-8 * vertices * math.log(vertices) + 6e-10 * entries)

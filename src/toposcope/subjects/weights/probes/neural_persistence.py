@@ -52,7 +52,7 @@ class NeuralPersistence(Probe):
 
     def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
         """Return a rough cost on one core: a few passes over the weights, and one tree for each null."""
-        return sum(_seconds(rows, columns, self.options.nulls) for rows, columns in shapes)
+        return sum(seconds_of_trees(rows, columns, self.options.nulls) for rows, columns in shapes)
 
     def warm_up(self) -> None:
         """Load the compiled kernels, so that no measurement's time includes what is done once per process."""
@@ -158,7 +158,7 @@ class _MatrixTree:
         return [_value(null, normalization, self.top if top is None else top) for null in self.nulls]
 
 
-def _seconds(rows: int, columns: int, nulls: int) -> float:
+def seconds_of_trees(rows: int, columns: int, nulls: int) -> float:
     """Return the cost of one matrix: passes over its entries, and N ln N random cells for each null."""
     entries, vertices = rows * columns, rows + columns
     return 1e-4 + 6e-9 * entries + nulls * (1e-4 + 6e-8 * vertices * math.log(vertices) + 6e-10 * entries)
