@@ -1,7 +1,7 @@
-"""Everything that runs on a GPU, in one go: python -m benchmarks.gpu --out gpu.json.
+"""Everything that runs on a GPU, in one go: python -m benchmarks.gpu --out gpu.json --csv gpu.csv.
 
 Equality of every GPU path with the CPU's; neural persistence and H0 of matrices of a 7B model against a copy
-and a product of the same matrix; a sweep of a 1.1B checkpoint in bfloat16; a training step and a Hessian
+and a product of the same matrix; a sweep of two checkpoints of .7 billion parameters in bfloat16; a training step and a Hessian
 product of the GPT family; and what a monitor costs a training loop. On one H100 or H200 it is made to end
 within eight minutes: a part that would begin after `--seconds` is left out and named. Without a GPU,
 `--device cpu --tiny` runs the same code on small sizes, as the test of this script does: those times say
@@ -11,6 +11,7 @@ nothing.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import platform
 import tempfile
@@ -180,7 +181,7 @@ def matrices(bench: Bench) -> dict[str, Any]:
 
 
 def sweep(bench: Bench) -> dict[str, Any]:
-    """Measure the cheap features of two checkpoints in bfloat16: a billion parameters in full size."""
+    """Measure the cheap features of two checkpoints in bfloat16: .7 billion parameters in full size."""
     from safetensors.torch import save_file
 
     width, layers = bench.sizes.width, bench.sizes.layers
@@ -249,16 +250,37 @@ def _loop(bench: Bench, step: Callable[[], float], observe: Callable[[int, float
     return time.perf_counter() - started
 
 
-def run(device: str, sizes: Sizes, seconds: float) -> dict[str, Any]:
-    """Run every part, and return the results by name."""
+def run(device: str, sizes: Sizes, seconds: float, out: Path) -> dict[str, Any]:
+    """Run every part, write the results by name after each, and return them."""
     bench = Bench(device, sizes, seconds)
     for measure in (equality, matrices, training, sweep):
         bench.part(measure.__name__, measure)
+        out.write_text(json.dumps(bench.results, indent=1) + "\n", encoding="utf-8")
     return bench.results
 
 
+def rows_of(results: dict[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str, str, Any]]:
+    """Return every number as part, quantity and value (seconds, ratios, differences)."""
+    rows = []
+    for name, value in results.items():
+        if isinstance(value, dict):
+            rows += rows_of(value, (*path, name))
+        else:
+            rows.append((path[0], ": ".join((*path[1:], name)), value))
+    return rows
+
+
+def write_csv(results: dict[str, Any], path: Path) -> None:
+    """Write the table of the docs: three significant digits."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("part", "quantity", "value"))
+        for part, quantity, value in rows_of(results):
+            writer.writerow((part, quantity, f"{value:.3g}" if isinstance(value, float) else value))
+
+
 def main() -> None:
-    """Run the parts on a device and write one JSON."""
+    """Run the parts on a device, and write one JSON and the table of the docs."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -266,9 +288,11 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="small sizes: a test, no measurement")
     parser.add_argument("--seconds", type=float, default=420.0)
     parser.add_argument("--out", type=Path, default=Path("gpu.json"))
+    parser.add_argument("--csv", type=Path, help="the numbers as a table, too")
     given = parser.parse_args()
-    results = run(given.device, TINY if given.tiny else FULL, given.seconds)
-    given.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    results = run(given.device, TINY if given.tiny else FULL, given.seconds, given.out)
+    if given.csv is not None:
+        write_csv(results, given.csv)
     print(json.dumps(results, indent=1))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("torch")
@@ -10,8 +12,8 @@ from benchmarks import gpu
 
 
 @pytest.mark.slow
-def test_every_part_ends_with_numbers() -> None:
-    results = gpu.run("cpu", gpu.TINY, 300)
+def test_every_part_ends_with_numbers(tmp_path: Path) -> None:
+    results = gpu.run("cpu", gpu.TINY, 300, tmp_path / "gpu.json")
     assert set(results) == {"machine", "equality", "matrices", "training", "sweep"}
     assert not [name for name, part in results.items() if "failed" in part], results
     checks = {name: row for name, row in results["equality"].items() if name != "took"}
