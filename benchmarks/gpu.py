@@ -1,9 +1,9 @@
 """Everything that runs on a GPU, in one go: python -m benchmarks.gpu --out gpu.json --csv gpu.csv.
 
 Equality of every GPU path with the CPU's; neural persistence and H0 of matrices of a 7B model against a copy
-and a product of the same matrix; a sweep of two checkpoints of .7 billion parameters in bfloat16; a training step and a Hessian
-product of the GPT family; and what a monitor costs a training loop. On one H100 or H200 it is made to end
-within eight minutes: a part that would begin after `--seconds` is left out and named. Without a GPU,
+and a product of the same matrix; a sweep of two checkpoints of .7 billion parameters in bfloat16; a training
+step and a Hessian product of the GPT family; and what a monitor costs a training loop. On one H100 or H200 it
+ends within eight minutes: a part that would begin after `--seconds` is left out and named. Without a GPU,
 `--device cpu --tiny` runs the same code on small sizes, as the test of this script does: those times say
 nothing.
 """
