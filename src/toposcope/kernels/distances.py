@@ -126,7 +126,7 @@ def squares_of_row(
     out: np.ndarray,
 ) -> None:
     """Write the squared distances of point i to points 0 to `stop` - 1, from its row of products."""
-    if _subtract(products[:stop], norms[i], norms[:stop], cancellation, out):
+    if _squared_distances(products[:stop], norms[i], norms[:stop], cancellation, out):
         for j in range(stop):
             size = norms[i] + norms[j]
             if out[j] < cancellation * size or size < _TINY:
@@ -134,15 +134,16 @@ def squares_of_row(
 
 
 @inner_kernel
-def _subtract(
+def _squared_distances(
     products: np.ndarray, norm: float, norms: np.ndarray, cancellation: float, out: np.ndarray
 ) -> bool:
-    bad = 0
+    """Write |x|^2 + |y|^2 - 2 x.y for one point and many; return whether any of them lost its digits."""
+    lost = 0  # an integer, so that the loop has no branch
     for j in range(products.size):
         size = norm + norms[j]
         out[j] = size - 2.0 * products[j]
-        bad |= (out[j] < cancellation * size) | (size < _TINY)
-    return bad != 0
+        lost |= (out[j] < cancellation * size) | (size < _TINY)
+    return lost != 0
 
 
 @kernel(fastmath={"reassoc"})

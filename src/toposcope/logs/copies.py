@@ -374,7 +374,8 @@ def _begins_anew(step: np.ndarray, value: np.ndarray, error: np.ndarray) -> bool
     """Return whether a column rises by the same amount per step except where it falls back."""
     moves, gaps = np.diff(value), np.diff(step)
     up = moves > 0
-    if up.sum() < max(LEAST_ROWS, 2 * (~up).sum()) or np.median(moves[up]) <= _WIDE * np.median(error):
+    rises = up.sum() >= max(LEAST_ROWS, 2 * (~up).sum())  # falls are the exception
+    if not rises or np.median(moves[up]) <= _WIDE * np.median(error):  # rounding alone could make such rises
         return False
     rate = np.median(moves[up] / gaps[up])
     allowed = _SLACK * (error[1:] + error[:-1])[up] + _SINGLE * rate * gaps[up]

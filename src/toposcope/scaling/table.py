@@ -275,18 +275,21 @@ def _fitted(law: str, used: Mapping[str, np.ndarray], chance: float, draws: int,
 
 
 def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool, floor: bool) -> list[Row]:
+    """Return the rows of a law of size: scale, exponent, offset; the exponent alone if it is unknown."""
     fit = fit_loss_law(size, loss) if offset and floor else fit_power_law(size, loss, offset=offset)
     if fit.status == "failed":
         return [_nothing(fit.n, fit.reason)]
     exact = EXACT if np.isclose(fit.low, fit.high, rtol=1e-6, atol=0.0) else ""
     reason = "; ".join(part for part in (fit.reason, "" if offset or not floor else NO_FLOOR, exact) if part)
-    nan, low, high = np.nan, *(end if np.isfinite(end) else np.nan for end in (fit.low, fit.high))
-    exponent = ("exponent", fit.exponent, nan, low, high, fit.n, fit.status, reason)
+    low, high = (end if np.isfinite(end) else np.nan for end in (fit.low, fit.high))
+
+    def row(name: str, value: float, low: float = np.nan, high: float = np.nan) -> Row:
+        return (name, value, np.nan, low, high, fit.n, fit.status, reason)
+
+    exponent = row("exponent", fit.exponent, low, high)
     if not np.isfinite(fit.exponent):
         return [exponent]
-    values = {"scale": fit.scale} | ({"offset": fit.offset} if offset else {})
-    scale, *rest = ((name, v, nan, nan, nan, fit.n, fit.status, reason) for name, v in values.items())
-    return [scale, exponent, *rest]
+    return [row("scale", fit.scale), exponent, *([row("offset", fit.offset)] if offset else [])]
 
 
 def _mixture(models: pd.DataFrame) -> str:

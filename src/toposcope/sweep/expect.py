@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toposcope.core.answered import counted
 from toposcope.core.processes import cores
@@ -117,49 +117,84 @@ def expect(
         if jobs == 1:
             return single
     share = 1 / (shard.count if shard else 1)
-    total = reading = 0.0
-    seconds: dict[str, float] = {}
-    unknown: set[str] = set()
-    costs: dict[tuple[str, str], float] = {}
-    largest = most = work = 0
+    work = _Work(probes, jobs, share)
     for run, checkpoints in runs.items():
-        shapes = _shapes(series, checkpoints[0])
-        sizes = [rows * columns * width for rows, columns, width in shapes]
-        total += sum(sizes) * len(checkpoints)
-        most, largest = max([most, sum(sizes)]), max([largest, *sizes])
-        small = largest < 4 * _SMALL
-        speed = jobs if small else max(jobs, 1 + _PER_THREAD * (thread_count() - 1))
-        once = (_HASHING + _READING * len(probes)) * sum(sizes)
-        reading += once * len(checkpoints) * share / jobs
-        plain = [(rows, columns) for rows, columns, _ in shapes]
-        for probe in probes:
-            alone = probe.expected_seconds(plain)
-            if alone is None:
-                unknown.add(probe.name)
-            else:
-                cost = alone * jobs / speed
-                costs[run, probe.name] = cost + once / len(probes)
-                cost *= len(checkpoints) * share / jobs
-                seconds[probe.name] = seconds.get(probe.name, 0.0) + cost
-            work = max(work, probe.expected_bytes(plain))
-    count = sum(len(checkpoints) for checkpoints in runs.values())
-    process = PROCESS_BYTES + _WORK_PER_TENSOR * largest + work + min(most, CACHE_BYTES)
+        work.add(run, len(checkpoints), _shapes(series, checkpoints[0]))
+    count = round(sum(len(checkpoints) for checkpoints in runs.values()) * share)
     return Expectation(
         runs=len(runs),
-        checkpoints=round(count * share),
-        units=round(count * share) * len(probes),
-        bytes=round(total * share),
-        largest_tensor_bytes=largest,
-        seconds=sum(seconds.values()) + reading,
-        by_probe=seconds,
-        memory_bytes=process * jobs,
-        unknown=tuple(sorted(unknown)),
-        small=largest < 4 * _SMALL,
-        together=max(1, min(_MOST_TOGETHER, CACHE_BYTES // max(most, 1))),
-        each=costs,
+        checkpoints=count,
+        units=count * len(probes),
+        bytes=round(work.stored * share),
+        largest_tensor_bytes=work.largest,
+        seconds=sum(work.seconds.values()) + work.reading,
+        by_probe=work.seconds,
+        memory_bytes=work.process_bytes * jobs,
+        unknown=tuple(sorted(work.unknown)),
+        small=work.small,
+        together=max(1, min(_MOST_TOGETHER, CACHE_BYTES // max(work.checkpoint, 1))),
+        each=work.each,
         jobs=jobs,
         left_out=series.left_out() if isinstance(series, Filed) else "",
     )
+
+
+@dataclass
+class _Work:
+    """What the runs of a sweep cost, added up: bytes, and seconds of `jobs` processes."""
+
+    probes: Sequence[Probe]
+    jobs: int
+    share: float
+    """The share of the checkpoints that this process or shard measures."""
+    stored: int = 0
+    checkpoint: int = 0
+    """Bytes of the largest checkpoint."""
+    largest: int = 0
+    """Bytes of the largest tensor."""
+    scratch: int = 0
+    """Bytes that the most demanding probe needs beside its tensor."""
+    reading: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    each: dict[tuple[str, str], float] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+
+    def add(self, run: str, checkpoints: int, shapes: Sequence[tuple[int, int, int]]) -> None:
+        """Add a run whose checkpoints have matrices of these rows, columns and bytes per number."""
+        sizes = [rows * columns * width for rows, columns, width in shapes]
+        self.stored += sum(sizes) * checkpoints
+        self.checkpoint, self.largest = max(self.checkpoint, sum(sizes)), max([self.largest, *sizes])
+        reading = (_HASHING + _READING * len(self.probes)) * sum(sizes)
+        self.reading += reading * checkpoints * self.share / self.jobs
+        plain = [(rows, columns) for rows, columns, _ in shapes]
+        for probe in self.probes:
+            self._add_probe(run, checkpoints, probe, plain, reading / len(self.probes))
+
+    def _add_probe(
+        self, run: str, checkpoints: int, probe: Probe, shapes: Sequence[tuple[int, int]], reading: float
+    ) -> None:
+        self.scratch = max(self.scratch, probe.expected_bytes(shapes))
+        alone = probe.expected_seconds(shapes)
+        if alone is None:
+            self.unknown.add(probe.name)
+            return
+        # matrices that are large enough use several threads in each process
+        speed = self.jobs if self.small else max(self.jobs, 1 + _PER_THREAD * (thread_count() - 1))
+        cost = alone * self.jobs / speed
+        self.each[run, probe.name] = cost + reading
+        cost *= checkpoints * self.share / self.jobs
+        self.seconds[probe.name] = self.seconds.get(probe.name, 0.0) + cost
+
+    @property
+    def small(self) -> bool:
+        """Whether no matrix so far is large enough for several threads."""
+        return self.largest < 4 * _SMALL
+
+    @property
+    def process_bytes(self) -> int:
+        """The memory of one process."""
+        cached = min(self.checkpoint, CACHE_BYTES)
+        return PROCESS_BYTES + _WORK_PER_TENSOR * self.largest + self.scratch + cached
 
 
 def _paying(single: Expectation) -> int:

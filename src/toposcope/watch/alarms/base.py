@@ -240,7 +240,8 @@ def culprits(checkpoint: SeenCheckpoint, most: int = 8) -> list[dict[str, object
     named: set[tuple[str, int]] = set()
     for one in sorted(checkpoint.culprits, key=lambda one: (one.kind, -one.size)):
         at = (one.name, one.head)
-        if (one.kind >= CulpritKind.CHANGE and at in named) or (one.doubtful and not found):
+        is_listed = one.kind >= CulpritKind.CHANGE and at in named
+        if is_listed or (one.doubtful and not found):  # a doubtful culprit is listed only after a certain one
             continue
         if one.kind > CulpritKind.BROKEN:
             named.add(at)
