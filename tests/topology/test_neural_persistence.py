@@ -17,7 +17,6 @@ from toposcope.topology import (
     batched_spanning_tree_weights,
     bottleneck,
     clipped_neural_persistence,
-    deep_graph_persistence,
     magnitude_quantile,
     magnitude_variance,
     neural_persistence,
@@ -186,20 +185,6 @@ def test_quantile_and_variance_agree_with_numpy():
         assert magnitude_quantile(W, q) == np.quantile(np.abs(W), q, method="higher")
     assert magnitude_variance(W) == pytest.approx(np.var(np.abs(W) / np.abs(W).max()))
     assert magnitude_variance(W, scale=2.0) == pytest.approx(np.var(np.abs(W) / 2))
-
-
-def test_deep_graph_persistence_follows_the_widest_paths():
-    generator = np.random.default_rng(5)
-    first, second = generator.standard_normal((6, 4)), generator.standard_normal((3, 6))
-    A, B = (np.abs((W - W.mean()) / W.std()) for W in (first, second))
-    widest = np.array([[max(min(B[o, h], A[h, i]) for h in range(6)) for i in range(4)] for o in range(3)])
-    expected = neural_persistence(widest / max(A.max(), B.max()), scale=1.0)
-    assert deep_graph_persistence([first, second]) == pytest.approx(expected, rel=1e-6)
-    assert deep_graph_persistence([np.ones((2, 2))]) == 0.0
-    with pytest.raises(InputError, match=r"layers\[1\] has shape \(6, 4\) but layers\[0\] has 3 outputs"):
-        deep_graph_persistence([second, first])
-    with pytest.raises(InputError, match="layers is empty"):
-        deep_graph_persistence([])
 
 
 def test_early_stopping_waits_burns_in_and_resets():

@@ -34,6 +34,9 @@ from toposcope.topology.exchange import to_akriti as to_akriti
 from toposcope.topology.exchange import to_gudhi as to_gudhi
 from toposcope.topology.exchange import to_ripser as to_ripser
 from toposcope.topology.graph_persistence import deep_graph_persistence as deep_graph_persistence
+from toposcope.topology.graph_persistence import (
+    shuffled_deep_graph_persistence as shuffled_deep_graph_persistence,
+)
 from toposcope.topology.neural_persistence import (
     batched_spanning_tree_weights as batched_spanning_tree_weights,
 )
@@ -105,6 +108,7 @@ __all__ = [
     "rips",
     "rips_batch",
     "rips_memory",
+    "shuffled_deep_graph_persistence",
     "shuffled_neural_persistence",
     "shuffled_spanning_tree_weights",
     "silhouette",
