@@ -90,7 +90,8 @@ class NameRule:
     """Whether it is stored as (inputs, outputs). For a module in memory, its layers decide
     (`models/filters.py`)."""
     part: str = ""
-    """"q", "k" or "v" for a separate projection, so that it can be split into heads."""
+    """What it is in its block: "q", "k", "v" (which can be split into heads), "o", "gate", "up" or "down"; or
+    "token" for the embedding of the tokens."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,28 +109,33 @@ ATT, MLP, EMB, HEAD, OTHER = Role.ATTENTION, Role.MLP, Role.EMBEDDING, Role.HEAD
 
 def _gpt2(transposed: bool) -> tuple[NameRule, ...]:
     return (
-        NameRule("wte.weight", EMB),
+        NameRule("wte.weight", EMB, part="token"),
         NameRule("wpe.weight", EMB),
         NameRule("h.{i}.attn.c_attn.weight", ATT, QKV, transposed),
-        NameRule("h.{i}.attn.c_proj.weight", ATT, None, transposed),
-        NameRule("h.{i}.mlp.c_fc.weight", MLP, None, transposed),
-        NameRule("h.{i}.mlp.c_proj.weight", MLP, None, transposed),
+        NameRule("h.{i}.attn.c_proj.weight", ATT, None, transposed, "o"),
+        NameRule("h.{i}.mlp.c_fc.weight", MLP, None, transposed, "up"),
+        NameRule("h.{i}.mlp.c_proj.weight", MLP, None, transposed, "down"),
         NameRule("lm_head.weight", HEAD),
     )
 
 
+_GATED = ("gate", "up", "down")
+_NUMBERED = ((1, "gate"), (2, "down"), (3, "up"))
 _LLAMA_BLOCK = (
     *(NameRule(f"layers.{{i}}.self_attn.{part}_proj.weight", ATT, part=part) for part in "qkv"),
-    NameRule("layers.{i}.self_attn.o_proj.weight", ATT),
+    NameRule("layers.{i}.self_attn.o_proj.weight", ATT, part="o"),
     NameRule("layers.{i}.self_attn.qkv_proj.weight", ATT, QKV),
-    *(NameRule(f"layers.{{i}}.mlp.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    *(NameRule(f"layers.{{i}}.mlp.{part}_proj.weight", MLP, part=part) for part in _GATED),
     NameRule("layers.{i}.mlp.gate_up_proj.weight", MLP, GATE_UP),
     NameRule("layers.{i}.mlp.gate.weight", MLP),
     NameRule("layers.{i}.mlp.shared_expert_gate.weight", MLP),
-    *(NameRule(f"layers.{{i}}.mlp.shared_expert.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
-    *(NameRule(f"layers.{{i}}.mlp.experts.{{e}}.{part}_proj.weight", MLP) for part in ("gate", "up", "down")),
+    *(NameRule(f"layers.{{i}}.mlp.shared_expert.{part}_proj.weight", MLP, part=part) for part in _GATED),
+    *(NameRule(f"layers.{{i}}.mlp.experts.{{e}}.{part}_proj.weight", MLP, part=part) for part in _GATED),
     *(NameRule(f"layers.{{i}}.mlp.experts.{part}", MLP) for part in ("gate_up_proj", "down_proj")),
-    *(NameRule(f"layers.{{i}}.block_sparse_moe.experts.{{e}}.w{n}.weight", MLP) for n in (1, 2, 3)),
+    *(
+        NameRule(f"layers.{{i}}.block_sparse_moe.experts.{{e}}.w{n}.weight", MLP, part=part)
+        for n, part in _NUMBERED
+    ),
     NameRule("layers.{i}.block_sparse_moe.gate.weight", MLP),
 )
 
@@ -137,12 +143,12 @@ FAMILIES: tuple[NamingScheme, ...] = (
     NamingScheme(
         "gpt",
         (
-            NameRule("token_emb.weight", EMB),
+            NameRule("token_emb.weight", EMB, part="token"),
             NameRule("pos_emb.weight", EMB),
             NameRule("layers.{i}.attn.qkv.weight", ATT, QKV_WHOLE),
-            NameRule("layers.{i}.attn.proj.weight", ATT),
-            NameRule("layers.{i}.mlp.fc1.weight", MLP),
-            NameRule("layers.{i}.mlp.fc2.weight", MLP),
+            NameRule("layers.{i}.attn.proj.weight", ATT, part="o"),
+            NameRule("layers.{i}.mlp.fc1.weight", MLP, part="up"),
+            NameRule("layers.{i}.mlp.fc2.weight", MLP, part="down"),
             NameRule("head.weight", HEAD),
         ),
     ),
@@ -151,40 +157,40 @@ FAMILIES: tuple[NamingScheme, ...] = (
     NamingScheme(
         "gpt_neox",
         (
-            NameRule("embed_in.weight", EMB),
+            NameRule("embed_in.weight", EMB, part="token"),
             NameRule("layers.{i}.attention.query_key_value.weight", ATT, QKV_HEADS),
-            NameRule("layers.{i}.attention.dense.weight", ATT),
-            NameRule("layers.{i}.mlp.dense_h_to_4h.weight", MLP),
-            NameRule("layers.{i}.mlp.dense_4h_to_h.weight", MLP),
+            NameRule("layers.{i}.attention.dense.weight", ATT, part="o"),
+            NameRule("layers.{i}.mlp.dense_h_to_4h.weight", MLP, part="up"),
+            NameRule("layers.{i}.mlp.dense_4h_to_h.weight", MLP, part="down"),
             NameRule("embed_out.weight", HEAD),
             # GPT-NeoX's own names
-            NameRule("word_embeddings.weight", EMB),
+            NameRule("word_embeddings.weight", EMB, part="token"),
             NameRule("final_linear.weight", HEAD),
         ),
     ),
     NamingScheme(
         "llama",
-        (NameRule("embed_tokens.weight", EMB), *_LLAMA_BLOCK, NameRule("lm_head.weight", HEAD)),
+        (NameRule("embed_tokens.weight", EMB, part="token"), *_LLAMA_BLOCK, NameRule("lm_head.weight", HEAD)),
     ),
     NamingScheme(
         "llama_original",
         (
-            NameRule("tok_embeddings.weight", EMB),
+            NameRule("tok_embeddings.weight", EMB, part="token"),
             *(NameRule(f"layers.{{i}}.attention.w{part}.weight", ATT, part=part) for part in "qkv"),
-            NameRule("layers.{i}.attention.wo.weight", ATT),
-            *(NameRule(f"layers.{{i}}.feed_forward.w{n}.weight", MLP) for n in (1, 2, 3)),
+            NameRule("layers.{i}.attention.wo.weight", ATT, part="o"),
+            *(NameRule(f"layers.{{i}}.feed_forward.w{n}.weight", MLP, part=part) for n, part in _NUMBERED),
             NameRule("output.weight", HEAD),
         ),
     ),
     NamingScheme(
         "olmo_original",
         (
-            NameRule("wte.weight", EMB),
+            NameRule("wte.weight", EMB, part="token"),
             NameRule("wpe.weight", EMB),
             NameRule("blocks.{i}.att_proj.weight", ATT, QKV),
-            NameRule("blocks.{i}.attn_out.weight", ATT),
+            NameRule("blocks.{i}.attn_out.weight", ATT, part="o"),
             NameRule("blocks.{i}.ff_proj.weight", MLP, Fused(("up", "gate"))),
-            NameRule("blocks.{i}.ff_out.weight", MLP),
+            NameRule("blocks.{i}.ff_out.weight", MLP, part="down"),
             NameRule("ff_out.weight", HEAD),
         ),
     ),
@@ -192,15 +198,15 @@ FAMILIES: tuple[NamingScheme, ...] = (
         "bert",
         (
             *(
-                NameRule(f"embeddings.{kind}_embeddings.weight", EMB)
-                for kind in ("word", "position", "token_type")
+                NameRule(f"embeddings.{kind}_embeddings.weight", EMB, part=part)
+                for kind, part in (("word", "token"), ("position", ""), ("token_type", ""))
             ),
             NameRule("encoder.layer.{i}.attention.self.query.weight", ATT, part="q"),
             NameRule("encoder.layer.{i}.attention.self.key.weight", ATT, part="k"),
             NameRule("encoder.layer.{i}.attention.self.value.weight", ATT, part="v"),
-            NameRule("encoder.layer.{i}.attention.output.dense.weight", ATT),
-            NameRule("encoder.layer.{i}.intermediate.dense.weight", MLP),
-            NameRule("encoder.layer.{i}.output.dense.weight", MLP),
+            NameRule("encoder.layer.{i}.attention.output.dense.weight", ATT, part="o"),
+            NameRule("encoder.layer.{i}.intermediate.dense.weight", MLP, part="up"),
+            NameRule("encoder.layer.{i}.output.dense.weight", MLP, part="down"),
             NameRule("pooler.dense.weight", OTHER),
             NameRule("cls.predictions.transform.dense.weight", OTHER),
             NameRule("cls.predictions.decoder.weight", HEAD),
@@ -211,32 +217,32 @@ FAMILIES: tuple[NamingScheme, ...] = (
     NamingScheme(
         "transformer_lens",  # computes x W throughout
         (
-            NameRule("embed.W_E", EMB),
+            NameRule("embed.W_E", EMB, part="token"),
             NameRule("pos_embed.W_pos", EMB),
             *(
                 NameRule(f"blocks.{{i}}.attn.W_{part.upper()}", ATT, transposed=True, part=part)
                 for part in "qkv"
             ),
-            NameRule("blocks.{i}.attn.W_O", ATT, transposed=True),
-            NameRule("blocks.{i}.mlp.W_gate", MLP, transposed=True),
-            NameRule("blocks.{i}.mlp.W_in", MLP, transposed=True),
-            NameRule("blocks.{i}.mlp.W_out", MLP, transposed=True),
+            NameRule("blocks.{i}.attn.W_O", ATT, transposed=True, part="o"),
+            NameRule("blocks.{i}.mlp.W_gate", MLP, transposed=True, part="gate"),
+            NameRule("blocks.{i}.mlp.W_in", MLP, transposed=True, part="up"),
+            NameRule("blocks.{i}.mlp.W_out", MLP, transposed=True, part="down"),
             NameRule("unembed.W_U", HEAD, transposed=True),
         ),
     ),
     NamingScheme(
         "megatron",
         (
-            NameRule("embedding.word_embeddings.weight", EMB),
+            NameRule("embedding.word_embeddings.weight", EMB, part="token"),
             NameRule("embedding.position_embeddings.weight", EMB),
             NameRule("layers.{i}.self_attention.linear_qkv.weight", ATT, QKV_GROUPS),
-            NameRule("layers.{i}.self_attention.linear_proj.weight", ATT),
-            NameRule("layers.{i}.mlp.linear_fc1.weight", MLP),
-            NameRule("layers.{i}.mlp.linear_fc2.weight", MLP),
+            NameRule("layers.{i}.self_attention.linear_proj.weight", ATT, part="o"),
+            NameRule("layers.{i}.mlp.linear_fc1.weight", MLP, part="up"),
+            NameRule("layers.{i}.mlp.linear_fc2.weight", MLP, part="down"),
             NameRule("encoder.layers.{i}.self_attention.query_key_value.weight", ATT, QKV_HEADS),
-            NameRule("encoder.layers.{i}.self_attention.dense.weight", ATT),
-            NameRule("encoder.layers.{i}.mlp.dense_h_to_4h.weight", MLP),
-            NameRule("encoder.layers.{i}.mlp.dense_4h_to_h.weight", MLP),
+            NameRule("encoder.layers.{i}.self_attention.dense.weight", ATT, part="o"),
+            NameRule("encoder.layers.{i}.mlp.dense_h_to_4h.weight", MLP, part="up"),
+            NameRule("encoder.layers.{i}.mlp.dense_4h_to_h.weight", MLP, part="down"),
             NameRule("output_layer.weight", HEAD),
         ),
     ),

@@ -92,8 +92,7 @@ def shuffled_deep_graph_persistence(
     generators = [rng] * draws if isinstance(rng, np.random.Generator) else list(rng)
     if not generators:
         raise InputError(f"draws = {draws} must be at least 1")
-    stack = standardised_stack(layers)
-    return shuffled_persistence(stack, generators, p=p)
+    return np.array(paths_and_shuffled(layers, generators, p=p)[1])
 
 
 def standardised_stack(layers: Sequence[Any]) -> list[np.ndarray]:
@@ -115,12 +114,15 @@ def largest_of(stack: Sequence[np.ndarray]) -> float:
     return max(float(layer.max()) for layer in stack)
 
 
-def shuffled_persistence(
-    stack: Sequence[np.ndarray], generators: Sequence[np.random.Generator], *, p: float = 2.0
-) -> np.ndarray:
-    """Return the deep graph persistence of a standardised stack's shuffles, one for each generator."""
+def paths_and_shuffled(
+    layers: Sequence[Any], generators: Sequence[np.random.Generator], *, p: float = 2.0
+) -> tuple[float, list[float]]:
+    """Return the deep graph persistence of a stack, and of a shuffle of it for each generator."""
+    stack = standardised_stack(layers)
     top = largest_of(stack)
-    return np.array([persistence_of_paths(tree, top, p=p) for tree in shuffled_path_trees(stack, generators)])
+    null = shuffled_path_trees(stack, generators) if generators else []
+    shuffled = [persistence_of_paths(tree, top, p=p) for tree in null]
+    return persistence_of_paths(widest_path_tree(stack), top, p=p), shuffled  # the stack is changed last
 
 
 def persistence_of_paths(

@@ -10,6 +10,7 @@ from toposcope.subjects.declarations import distance_features, shape_features, s
 
 NEURAL_PERSISTENCE, RIPS, BASELINES = "neural_persistence", "rips", "baselines"
 TRAJECTORY, DISTANCES, UPDATES, EXPERTS = "trajectory", "distances", "updates", "experts"
+DEEP_PERSISTENCE = "deep_graph_persistence"
 
 _EVERY = (Scope.MODEL, Scope.ROLE, Scope.MATRIX)
 
@@ -67,6 +68,31 @@ OF_NEURAL_PERSISTENCE = (
     WEIGHT_VARIANCE,
     PERSISTENCE_SHUFFLED,
 )
+
+DEEP = Feature(
+    "deep_graph_persistence",
+    "deep graph persistence",
+    description="neural persistence of the widest paths through two standardised matrices that compose",
+    scopes=(*_EVERY, Scope.HEAD),
+    leads={Use.NULL: 2},
+)
+DEEP_EXCESS = replace(
+    DEEP,
+    name="deep_graph_persistence_excess",
+    label="deep graph persistence − shuffled",
+    description="deep graph persistence minus its mean over stacks whose matrices are permuted one by one",
+    leads={},
+)
+DEEP_SHUFFLED = replace(
+    DEEP,
+    name="deep_graph_persistence_shuffled",
+    label="deep graph persistence, shuffled weights",
+    description="the same after a random permutation of the entries of each matrix alone",
+    kind=Kind.NULL,
+    null_of=DEEP,
+    leads={},
+)
+OF_DEEP_PERSISTENCE = (DEEP, DEEP_EXCESS, DEEP_SHUFFLED)
 
 OF_RIPS = shape_features(
     (0, 1),
@@ -229,6 +255,7 @@ OF_EXPERTS = (
 
 DECLARED: Mapping[str, tuple[Feature, ...]] = {
     NEURAL_PERSISTENCE: OF_NEURAL_PERSISTENCE,
+    DEEP_PERSISTENCE: OF_DEEP_PERSISTENCE,
     RIPS: OF_RIPS,
     BASELINES: OF_BASELINES,
     TRAJECTORY: OF_TRAJECTORY,

@@ -9,6 +9,7 @@ from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.probes.baselines import Baselines
 from toposcope.subjects.weights.probes.distances import Distances
 from toposcope.subjects.weights.probes.experts import Experts
+from toposcope.subjects.weights.probes.graph_persistence import DeepGraphPersistence
 from toposcope.subjects.weights.probes.neural_persistence import NeuralPersistence
 from toposcope.subjects.weights.probes.rips import Rips
 from toposcope.subjects.weights.probes.trajectory import Trajectory
@@ -16,6 +17,7 @@ from toposcope.subjects.weights.probes.updates import Updates
 
 WEIGHT_PROBES: dict[str, Callable[[WeightOptions], Probe]] = {
     "neural_persistence": NeuralPersistence,
+    "deep_graph_persistence": DeepGraphPersistence,
     "rips": Rips,
     "baselines": Baselines,
     "trajectory": Trajectory,
@@ -32,7 +34,7 @@ def named(features: Sequence[str], options: WeightOptions) -> tuple[list[Probe],
     """Return the probes of weights that `features` names, and the names that are not theirs.
 
     >>> [probe.name for probe in named(["all"], WeightOptions())[0]]
-    ['neural_persistence', 'rips', 'baselines', 'trajectory', 'distances']
+    ['neural_persistence', 'deep_graph_persistence', 'rips', 'baselines', 'trajectory', 'distances']
     """
     probes = {name: make(options) for name, make in WEIGHT_PROBES.items()}
     wanted: set[str] = set()

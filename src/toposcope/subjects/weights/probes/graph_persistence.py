@@ -1,0 +1,107 @@
+"""Deep graph persistence of matrices that compose, with its null."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from toposcope.core.seeding import rng
+from toposcope.core.types import Checkpoint, Feature, Role, Scope
+from toposcope.subjects.base import Cost, Measured, Probe
+from toposcope.subjects.labels import Label, groups
+from toposcope.subjects.snapshot import Snapshot
+from toposcope.subjects.weights.features import (
+    DEEP,
+    DEEP_EXCESS,
+    DEEP_PERSISTENCE,
+    DEEP_SHUFFLED,
+    OF_DEEP_PERSISTENCE,
+)
+from toposcope.subjects.weights.options import WeightOptions
+from toposcope.subjects.weights.probes.composed import Composed, Composition
+from toposcope.subjects.weights.probes.heads import heads_in
+from toposcope.subjects.weights.probes.neural_persistence import seconds_of_trees
+from toposcope.topology.graph_persistence import paths_and_shuffled
+
+_SLOWER = 3.0
+"""The most that a pair costs, over the neural persistence of its two matrices (docs/benchmarks.md)."""
+
+
+@dataclass(frozen=True)
+class DeepGraphPersistence(Probe):
+    """Deep graph persistence of every pair of matrices that compose, and of each attention head's.
+
+    The pairs are up and down of an MLP, value and output of an attention, and the embedding of a model whose
+    head is not tied to it with the first queries, keys and values. A row has the name of the first matrix.
+    ``deep_graph_persistence_shuffled`` has a row for each draw, in which each of the two is permuted alone.
+    The means over the pairs of a role and of the model also have ``deep_graph_persistence_excess``, the
+    difference to the mean of the draws. Heads have rows of their own and count in no mean beside their
+    layer's pair. A pair at a time is in memory; names that no table knows have no rows.
+    """
+
+    options: WeightOptions
+    name: str = DEEP_PERSISTENCE
+    features: tuple[Feature, ...] = field(default=OF_DEEP_PERSISTENCE, repr=False)
+    cost = Cost.COSTLY
+
+    def expected_seconds(self, shapes: Sequence[tuple[int, int]]) -> float:
+        """Return a rough cost on one core: up to three times that of neural persistence."""
+        return _SLOWER * sum(seconds_of_trees(*shape, self.options.nulls) for shape in shapes)
+
+    def measure(self, snapshot: Snapshot) -> Measured:
+        """Return deep graph persistence and its null at one checkpoint."""
+        at, found = snapshot.checkpoint, Measured()
+        pairs: dict[Label, tuple[float, list[float]]] = {}
+        composition = Composition(heads_in(snapshot.config))
+        for matrix in snapshot.matrices():
+            if self.options.keeps(matrix.name):
+                for pair in composition.add(matrix):
+                    pairs[pair.label] = _measured(pair, at, self.options.nulls)
+            del matrix  # or it would be held while the next one is read
+        if not composition.untied:
+            pairs = {label: values for label, values in pairs.items() if label.role != Role.EMBEDDING}
+        for label, values in pairs.items():
+            self._add(found, at, label, *values)
+        whole = {label.layer for label in pairs if _is_whole_attention(label)}
+        counted = {
+            label: values
+            for label, values in pairs.items()
+            if label.scope != Scope.HEAD or label.layer not in whole
+        }
+        self._add_means(found, at, counted)
+        return found
+
+    def _add(self, found: Measured, at: Checkpoint, label: Label, value: float, null: list[float]) -> None:
+        found.rows += label.rows(at, self.name, {DEEP.name: value})
+        for draw, of_draw in enumerate(null):
+            found.rows += label.rows(at, self.name, {DEEP_SHUFFLED.name: of_draw}, draw=draw)
+
+    def _add_means(
+        self, found: Measured, at: Checkpoint, pairs: Mapping[Label, tuple[float, list[float]]]
+    ) -> None:
+        for group, has in groups(pairs, "model").items() if pairs else ():
+            members = [values for label, values in pairs.items() if has(label)]
+            mean = statistics.fmean(value for value, _ in members)
+            null = [statistics.fmean(draws) for draws in zip(*(null for _, null in members), strict=True)]
+            self._add(found, at, group, mean, null)
+            if null:
+                excess = {DEEP_EXCESS.name: mean - statistics.fmean(null)}
+                found.rows += group.rows(at, self.name, excess)
+
+
+def _is_whole_attention(label: Label) -> bool:
+    return label.role == Role.ATTENTION and label.scope == Scope.MATRIX
+
+
+def _measured(pair: Composed, at: Checkpoint, draws: int) -> tuple[float, list[float]]:
+    """Return the value of a pair and those of its shuffles."""
+    head = pair.label.head if pair.label.scope == Scope.HEAD else None
+    generators = [
+        rng(run=at.run, step=at.step, name=f"{DEEP_PERSISTENCE}/{pair.label.name}", head=head, draw=draw)
+        for draw in range(draws)
+    ]
+    value, null = paths_and_shuffled(pair.layers, generators)
+    return value, np.asarray(null).tolist()
