@@ -298,10 +298,11 @@ def test_the_command_prints_the_tables_and_draws_the_figure(
     output = capsys.readouterr()
     assert ended.value.code == 0, output.err
     sections = json.loads(output.out)["sections"]
-    assert [len(section["rows"]) for section in sections] == [2, 1, 9, 6, 7, len(STEPS)]
+    assert [len(section["rows"]) for section in sections] == [2, 1, 9, 6, 7, len(STEPS), 1]
     assert sections[0]["title"].startswith("Of 2 claims")
     title = "H1 rises beyond its shuffled residues in 1 of 1 runs, each at a level of 5%"
     assert sections[1]["title"] == title
+    assert sections[-1]["title"].endswith("no two matrices compose")  # only an embedding was planted
     (picture,) = (tmp_path / "out").glob("grokking-*.png")
     assert picture.stat().st_size > 5000
     assert "Negative control" in (tmp_path / "out" / "grokking.md").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -116,13 +117,17 @@ def largest_of(stack: Sequence[np.ndarray]) -> float:
 
 def paths_and_shuffled(
     layers: Sequence[Any], generators: Sequence[np.random.Generator], *, p: float = 2.0
-) -> tuple[float, list[float]]:
-    """Return the deep graph persistence of a stack, and of a shuffle of it for each generator."""
+) -> tuple[float, list[float], float]:
+    """Return the deep graph persistence of a stack, that of a shuffle for each generator, and 1 / the top.
+
+    The top is the largest standardised magnitude, by which all are divided; NaN if it is 0.
+    """
     stack = standardised_stack(layers)
     top = largest_of(stack)
     null = shuffled_path_trees(stack, generators) if generators else []
     shuffled = [persistence_of_paths(tree, top, p=p) for tree in null]
-    return persistence_of_paths(widest_path_tree(stack), top, p=p), shuffled  # the stack is changed last
+    value = persistence_of_paths(widest_path_tree(stack), top, p=p)  # the last: it changes the stack
+    return value, shuffled, 1 / top if top else math.nan
 
 
 def persistence_of_paths(

@@ -17,6 +17,7 @@ def sections(call: StudyCall, *, runs: str | None = None) -> Sequence[Section]:
     This is the positive control: the transformer is known to place the numbers on circles, modulo p.
     """
     from toposcope.sources import open_series
+    from toposcope.studies import deep_persistence
     from toposcope.studies.grokking.runs import DRAWS, figure, measure, study_run
     from toposcope.studies.grokking.tables import tables
 
@@ -27,7 +28,9 @@ def sections(call: StudyCall, *, runs: str | None = None) -> Sequence[Section]:
         studied = [study_run(run) for run in measured]
         for one in studied:
             call.draw(figure(one), f"grokking-{one.run.name}")
-        return tables(studied)
+        kept = None if call.out is None else call.out / "stores" / "deep"
+        deep = deep_persistence.measure(series, kept, jobs=call.jobs or 1, quiet=call.quiet)
+        return [*tables(studied), deep_persistence.section(deep)]
 
 
 STUDY = Reproduction(

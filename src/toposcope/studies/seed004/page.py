@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from toposcope.core.errors import InputError
+from toposcope.studies import deep_persistence
 from toposcope.studies.claims import claims_section
 from toposcope.studies.sections import Section
 from toposcope.studies.seed004 import tables
@@ -77,5 +78,6 @@ def sections(measured: MeasuredRuns) -> list[Section]:
         tables.phases(measured),
         *([tables.scaling(measured)] if drawn else ()),
         tables.verdict(measured),
+        *([deep_persistence.section(measured.deep)] if measured.deep is not None else ()),
         versions(),
     ]

@@ -34,6 +34,7 @@ class MeasuredRuns:
     `models` maps each run, smallest first, to what the paper prints about its model; `trends` has the
     drift-corrected statistics of the preset's features. `replicates` has the runs of all seeds, by the
     preset, and `sizes` the size of each; `text` also has the runs of all seeds.
+    `deep` has the deep graph persistence of all runs; None if only rows were read.
     """
 
     preset: SeriesTable
@@ -44,6 +45,7 @@ class MeasuredRuns:
     replicates: SeriesTable
     sizes: Mapping[str, int]
     problems: tuple[str, ...] = ()
+    deep: SeriesTable | None = None
 
     def losses(self, run: str) -> np.ndarray:
         """Return the minibatch loss at every checkpoint of a run."""
@@ -59,8 +61,10 @@ def printed() -> Mapping[str, Any]:
 def measure(
     runs: str | Path | Sequence[str], folder: Path, *, jobs: int = 1, quiet: bool = False
 ) -> MeasuredRuns:
-    """Sweep the runs twice, by the preset and by the text's definitions, and join the losses."""
+    """Sweep the runs by the preset, by the text's definitions and for the repair, and join the losses."""
     from toposcope.core.types import Normalization
+    from toposcope.sources import open_series
+    from toposcope.studies import deep_persistence
     from toposcope.subjects.weights import WeightOptions
     from toposcope.subjects.weights import preset as preset_options
 
@@ -77,7 +81,8 @@ def measure(
     features, _, _ = by_preset
     measured = joined(series_table(*by_preset), series_table(*by_text), problems=(*problems, *more))
     draws = _draws(features[features["run"].isin(measured.models)], measured.preset)
-    return replace(measured, draws=draws)
+    deep = deep_persistence.measure(open_series(runs), folder / "deep", jobs=jobs, quiet=quiet)
+    return replace(measured, draws=draws, deep=deep)
 
 
 def joined(replicates: SeriesTable, text: SeriesTable, *, problems: Sequence[str] = ()) -> MeasuredRuns:

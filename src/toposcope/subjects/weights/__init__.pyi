@@ -1,3 +1,9 @@
+from .features import DEEP as DEEP
+from .features import DEEP_EXCESS as DEEP_EXCESS
+from .features import DEEP_PERSISTENCE as DEEP_PERSISTENCE
+from .features import DEEP_SPREAD as DEEP_SPREAD
 from .features import GRADIENT as GRADIENT
+from .features import NEURAL_PERSISTENCE as NEURAL_PERSISTENCE
+from .features import PERSISTENCE as PERSISTENCE
 from .options import WeightOptions as WeightOptions
 from .presets import preset as preset

@@ -92,7 +92,15 @@ DEEP_SHUFFLED = replace(
     null_of=DEEP,
     leads={},
 )
-OF_DEEP_PERSISTENCE = (DEEP, DEEP_EXCESS, DEEP_SHUFFLED)
+DEEP_SPREAD = replace(
+    DEEP,
+    name="deep_graph_persistence_spread",
+    label="std / largest |w − mean|",
+    description="one over the largest standardised magnitude of the two matrices, by which both are divided",
+    kind=Kind.BASELINE,
+    leads={},
+)
+OF_DEEP_PERSISTENCE = (DEEP, DEEP_EXCESS, DEEP_SPREAD, DEEP_SHUFFLED)
 
 OF_RIPS = shape_features(
     (0, 1),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from toposcope.core.seeding import rng
 from toposcope.core.types import Checkpoint, Feature, Role, Scope
@@ -18,6 +16,7 @@ from toposcope.subjects.weights.features import (
     DEEP_EXCESS,
     DEEP_PERSISTENCE,
     DEEP_SHUFFLED,
+    DEEP_SPREAD,
     OF_DEEP_PERSISTENCE,
 )
 from toposcope.subjects.weights.options import WeightOptions
@@ -37,6 +36,7 @@ class DeepGraphPersistence(Probe):
     The pairs are up and down of an MLP, value and output of an attention, and the embedding of a model whose
     head is not tied to it with the first queries, keys and values. A row has the name of the first matrix.
     ``deep_graph_persistence_shuffled`` has a row for each draw, in which each of the two is permuted alone.
+    ``deep_graph_persistence_spread`` is one over the largest standardised magnitude of the two.
     The means over the pairs of a role and of the model also have ``deep_graph_persistence_excess``, the
     difference to the mean of the draws. Heads have rows of their own and count in no mean beside their
     layer's pair. A pair at a time is in memory; names that no table knows have no rows.
@@ -54,7 +54,7 @@ class DeepGraphPersistence(Probe):
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return deep graph persistence and its null at one checkpoint."""
         at, found = snapshot.checkpoint, Measured()
-        pairs: dict[Label, tuple[float, list[float]]] = {}
+        pairs: dict[Label, _Paths] = {}
         composition = Composition(heads_in(snapshot.config))
         for matrix in snapshot.matrices():
             if self.options.keeps(matrix.name):
@@ -62,46 +62,55 @@ class DeepGraphPersistence(Probe):
                     pairs[pair.label] = _measured(pair, at, self.options.nulls)
             del matrix  # or it would be held while the next one is read
         if not composition.untied:
-            pairs = {label: values for label, values in pairs.items() if label.role != Role.EMBEDDING}
-        for label, values in pairs.items():
-            self._add(found, at, label, *values)
+            pairs = {label: paths for label, paths in pairs.items() if label.role != Role.EMBEDDING}
+        for label, paths in pairs.items():
+            self._add(found, at, label, paths)
         whole = {label.layer for label in pairs if _is_whole_attention(label)}
         counted = {
-            label: values
-            for label, values in pairs.items()
+            label: paths
+            for label, paths in pairs.items()
             if label.scope != Scope.HEAD or label.layer not in whole
         }
-        self._add_means(found, at, counted)
+        for group, has in groups(counted, "model").items() if counted else ():
+            mean = _mean([paths for label, paths in counted.items() if has(label)])
+            self._add(found, at, group, mean)
+            if mean.shuffled:
+                excess = {DEEP_EXCESS.name: mean.value - statistics.fmean(mean.shuffled)}
+                found.rows += group.rows(at, self.name, excess)
         return found
 
-    def _add(self, found: Measured, at: Checkpoint, label: Label, value: float, null: list[float]) -> None:
-        found.rows += label.rows(at, self.name, {DEEP.name: value})
-        for draw, of_draw in enumerate(null):
-            found.rows += label.rows(at, self.name, {DEEP_SHUFFLED.name: of_draw}, draw=draw)
+    def _add(self, found: Measured, at: Checkpoint, label: Label, paths: _Paths) -> None:
+        values = {DEEP.name: paths.value, DEEP_SPREAD.name: paths.spread}
+        found.rows += label.rows(at, self.name, values)
+        for draw, value in enumerate(paths.shuffled):
+            found.rows += label.rows(at, self.name, {DEEP_SHUFFLED.name: value}, draw=draw)
 
-    def _add_means(
-        self, found: Measured, at: Checkpoint, pairs: Mapping[Label, tuple[float, list[float]]]
-    ) -> None:
-        for group, has in groups(pairs, "model").items() if pairs else ():
-            members = [values for label, values in pairs.items() if has(label)]
-            mean = statistics.fmean(value for value, _ in members)
-            null = [statistics.fmean(draws) for draws in zip(*(null for _, null in members), strict=True)]
-            self._add(found, at, group, mean, null)
-            if null:
-                excess = {DEEP_EXCESS.name: mean - statistics.fmean(null)}
-                found.rows += group.rows(at, self.name, excess)
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """The deep graph persistence of a pair, that of its shuffles, and the spread over the largest weight."""
+
+    value: float
+    shuffled: list[float]
+    spread: float
+
+
+def _mean(members: Sequence[_Paths]) -> _Paths:
+    return _Paths(
+        statistics.fmean(paths.value for paths in members),
+        [statistics.fmean(draws) for draws in zip(*(paths.shuffled for paths in members), strict=True)],
+        statistics.fmean(paths.spread for paths in members),
+    )
 
 
 def _is_whole_attention(label: Label) -> bool:
     return label.role == Role.ATTENTION and label.scope == Scope.MATRIX
 
 
-def _measured(pair: Composed, at: Checkpoint, draws: int) -> tuple[float, list[float]]:
-    """Return the value of a pair and those of its shuffles."""
+def _measured(pair: Composed, at: Checkpoint, draws: int) -> _Paths:
     head = pair.label.head if pair.label.scope == Scope.HEAD else None
     generators = [
         rng(run=at.run, step=at.step, name=f"{DEEP_PERSISTENCE}/{pair.label.name}", head=head, draw=draw)
         for draw in range(draws)
     ]
-    value, null = paths_and_shuffled(pair.layers, generators)
-    return value, np.asarray(null).tolist()
+    return _Paths(*paths_and_shuffled(pair.layers, generators))
