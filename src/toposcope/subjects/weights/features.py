@@ -128,6 +128,7 @@ OF_RIPS = shape_features(
 _SHAPE = {feature.name: feature for feature in OF_RIPS}
 H0_TOTAL, H1_TOTAL = _SHAPE["h0_total"], _SHAPE["h1_total"]
 H0_SCALED, H1_SCALED = _SHAPE["h0_total_scaled"], _SHAPE["h1_total_scaled"]
+H0_SQUARES, H0_ENTROPY = _SHAPE["h0_total_sq"], _SHAPE["h0_entropy"]
 
 WEIGHT_NORM = Feature(
     "weight_norm", "weight norm", "weight", Kind.BASELINE, scopes=(Scope.MODEL,),
@@ -135,6 +136,7 @@ WEIGHT_NORM = Feature(
 )  # fmt: skip
 _SPECTRUM = {feature.name: feature for feature in spectral_features(unit="weight", scopes=_EVERY)}
 MATRIX_NORM, STABLE_RANK = _SPECTRUM["frobenius_norm"], _SPECTRUM["stable_rank"]
+MEAN_DISTANCE, PARTICIPATION_RATIO = _SPECTRUM["mean_pairwise_distance"], _SPECTRUM["participation_ratio"]
 OF_BASELINES = (
     WEIGHT_NORM,
     *_SPECTRUM.values(),
@@ -150,6 +152,8 @@ OF_TRAJECTORY = (
     Feature("trajectory_h1_total", "trajectory H1 total", "weight", scopes=_OF_PATH),
     Feature("trajectory_step_length", "trajectory step length", "weight", Kind.BASELINE, scopes=_OF_PATH),
 )
+
+TRAJECTORY_H0, STEP_LENGTH = OF_TRAJECTORY[0], OF_TRAJECTORY[-1]
 
 OF_DISTANCES = (
     *distance_features("h0", "H0", unit="weight", scopes=(Scope.POOLED,)),

@@ -23,7 +23,7 @@ from toposcope.subjects.weights.figures import (
     snapshot,
     vietoris_rips,
 )
-from toposcope.subjects.weights.page.tables import runs_table, segments_table
+from toposcope.subjects.weights.page.tables import equivalents_table, runs_table, segments_table
 
 FIGURES = (
     losses.ON_PAGE.named("loss"),
@@ -47,6 +47,7 @@ def tables(study: Study) -> Iterator[Table]:
     """Return the tables on this part, in reading order, empty ones included."""
     curves = study.has_curves
     yield families_table(study)
+    yield equivalents_table(study)
     yield runs_table(study)
     if curves:
         yield from (correlation_table(study, name, "trends") for name in (study.target, *study.further))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from itertools import chain
+from typing import Any
 
 import pandas as pd
 
@@ -12,6 +14,7 @@ from toposcope.core.types import Use
 from toposcope.study.net_change import first_last
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, H1_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
+from toposcope.subjects.weights.tables.equivalents import EQUIVALENTS, EQUIVALENTS_TABLE
 
 
 def runs_table(study: Study) -> Table:
@@ -53,6 +56,52 @@ def runs_table(study: Study) -> Table:
         ),
         tuple(rows),
         frame=frame.reset_index(),
+    )
+
+
+def equivalents_table(study: Study) -> Table:
+    """Return how much of each feature a simpler number explains: a line per run, under its feature."""
+    declared, frame = EQUIVALENTS_TABLE, study.own[EQUIVALENTS_TABLE.name]
+    labels = {one.feature.name: one.feature.label for one in EQUIVALENTS}
+    rows = []
+    for (feature, normalization), lines in _by_feature(frame):
+        several = frame.loc[frame["feature"] == feature, "filtration"].nunique() > 1
+        label = f"{labels[feature]} ({normalization})" if several else labels[feature]
+        rows += [(label, *_equivalent(line)) for line in lines.to_dict("records")]
+    return Table(
+        declared.name,
+        declared.title,
+        declared.note,
+        (
+            "feature", "run", "simpler number", "matrices", "R²", "95%", "over matrices", "R² of changes",
+            "R², shuffled", "excess",
+        ),
+        tuple(rows),
+        frame=frame,
+        grouped=True,
+    )  # fmt: skip
+
+
+def _by_feature(frame: pd.DataFrame) -> list[tuple[tuple[str, str], pd.DataFrame]]:
+    if frame.empty:
+        return []
+    return [
+        ((str(feature), str(normalization)), lines)
+        for (feature, normalization), lines in frame.groupby(["feature", "filtration"], sort=False)
+    ]
+
+
+def _equivalent(line: Mapping[Hashable, Any]) -> tuple[str, ...]:
+    return (
+        str(line["run"]),
+        str(line["simpler"]),
+        whole(line["matrices"]),
+        number(line["r2"], "{:.2f}"),
+        interval(line, "low", "high", "{:.2f}"),
+        f"{number(line['least'], '{:.2f}')} to {number(line['most'], '{:.2f}')}",
+        number(line["r2_changes"], "{:.2f}"),
+        number(line["r2_shuffled"], "{:.2f}"),
+        number(line["excess"], "{:.1%}"),
     )
 
 
