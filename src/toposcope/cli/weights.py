@@ -19,9 +19,10 @@ from toposcope.subjects.weights.options import WeightOptions
 _FEATURES = """What to measure, separated by commas. `cheap` is neural_persistence (how far the weights that
 connect a matrix lie below its largest), rips (clusters and loops of its rows), baselines (norms and spectra)
 and trajectory (distances between checkpoints), and numbers of the optimiser's moments where checkpoints keep
-them. `all` adds distances to the previous checkpoint (Wasserstein
-and bottleneck), which are slow. `updates` is the change of each matrix and head since the previous
-checkpoint. You can also name a probe of an installed package, or your own as MODULE:CLASS."""
+them. `all` adds distances to the previous checkpoint (Wasserstein and bottleneck) and deep_graph_persistence
+(of matrices that compose, such as the two of an MLP), which are slow. `updates` is the change of each matrix
+and head since the previous checkpoint. You can also name a probe of an installed package, or your own as
+MODULE:CLASS."""
 
 
 @click.command("weights")
