@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
 import re
 import tomllib
@@ -16,11 +17,13 @@ from toposcope.cli.explain import command
 from toposcope.core.errors import InputError
 from toposcope.core.observations import REMARKS
 from toposcope.rules.registry import rules
+from toposcope.sources.experts import KINDS as KINDS_OF_EXPERTS
 from toposcope.watch.alarms.registry import alarms
 from toposcope.watch.explained import explain, explanations
 
 SOURCE = Path(toposcope.__file__).parent
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
+EXPERTS = FORMATS.parent / "evidence" / "checkpoint-experts.csv"
 KINDS = tomllib.loads((SOURCE / "sources" / "kinds.toml").read_text(encoding="utf-8"))
 
 
@@ -58,6 +61,16 @@ def test_a_code_is_explained_however_it_is_spelt() -> None:
     assert explain("Loss-Spike") == explain("loss spike") == explain("loss_spike")
     with pytest.raises(InputError, match="did you mean 'loss-spike'"):
         explain("los-spike")
+
+
+def test_the_kinds_of_experts_have_the_rate_of_mixtures() -> None:
+    healthy = [row for row in csv.DictReader(EXPERTS.read_text(encoding="utf-8").splitlines()) if row["kind"] == "healthy"]
+    found, series = (sum(int(row[key]) for row in healthy) for key in ("with a finding", "of"))
+    for kind in KINDS_OF_EXPERTS:
+        assert explain(kind).wrong.startswith(
+            f"{found} of {series} healthy series of mixtures of eight experts"
+        )
+    assert explain("rescaled-tensor").wrong.startswith("1 of 1,211 healthy series")
 
 
 def test_the_command_prints_four_lines_and_the_list() -> None:

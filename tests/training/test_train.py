@@ -17,13 +17,16 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from tests.patience import PATIENCE
+from toposcope import measure
 from toposcope.core.errors import InputError, SourceError
 from toposcope.recipes import load_training_recipe
 from toposcope.sources import layout, open_series
 from toposcope.sources.audit import audited
 from toposcope.sources.layout import RunFolder, read_run
 from toposcope.store.schema import METRICS
+from toposcope.subjects.optimizer.features import UPDATE_RMS
 from toposcope.training import TrainingStep, files, train
+from toposcope.training.schedule import learning_rate
 
 _COMMAND = [sys.executable, "-c", "from toposcope.cli.main import main; main()", "train"]
 
@@ -427,6 +430,28 @@ def test_the_state_of_a_run_is_read_as_the_state_to_resume_from(finished: Path, 
     files.write_state(folder, 12, state, names)
     (answer,) = audited(open_series(str(run), logs=False)).resume
     assert answer.faults[0].why == f"second moments of {names[1]} are NaN or infinite"
+
+
+def test_the_optimisers_numbers_are_those_of_the_last_step(small_recipe: str, tmp_path: Path) -> None:
+    train(small_recipe, tmp_path / "runs", overrides={"checkpoint_every": 1})
+    folder = RunFolder(tmp_path / "runs" / "two-seed7")
+    store = measure(str(folder.path), tmp_path / "store", features="optimizer")
+    rows = store.features(feature=UPDATE_RMS.name)
+    rows = rows[rows["scope"] == "matrix"]
+    assert set(rows["step"]) == {12}
+    rms = rows.set_index("name")["value"]
+    recipe = load_training_recipe(str(folder.recipe_file))
+    kept = 1 - learning_rate(recipe, 11) * recipe.weight_decay
+    before, after = (load_file(folder.checkpoint(step)) for step in (11, 12))
+    assert len(rms) > 4
+    for name, value in rms.items():
+        moved = before[name] * kept - after[name]
+        assert value == pytest.approx(float(np.sqrt(np.mean(np.square(moved)))), rel=1e-3)
+
+
+def test_cheap_leaves_out_the_one_state_of_a_run(finished: Path, tmp_path: Path) -> None:
+    store = measure(str(finished / "one-seed7"), tmp_path / "store", features="cheap")
+    assert UPDATE_RMS.name not in set(store.features()["feature"])
 
 
 def test_a_damaged_state_of_a_run_is_a_fault(finished: Path, tmp_path: Path) -> None:

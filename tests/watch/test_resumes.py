@@ -183,11 +183,11 @@ def test_a_plan_says_it_too_and_reads_no_weights_without_a_state(tmp_path, monke
     trainer.save()
     plan = _plan(trainer.run)
     assert plan.ok
-    assert "\nresume: can be resumed from step 10: weights, moments" in repr(plan)
+    assert "\nresume (by a sample): can be resumed from step 10: weights, moments" in repr(plan)
     trainer.save(zero=True)
     plan = _plan(trainer.run)
     assert not plan.ok
-    assert "\nresume: not resumable from step 20: second moments" in repr(plan)
+    assert "\nresume (by a sample): not resumable from step 20: second moments" in repr(plan)
     assert [one["verdict"] for one in plan.as_data()["resume"]] == ["not resumable"]
     monkeypatch.setattr("toposcope.sources.audit.gather", pytest.fail)
     plan = _plan(alone.run)

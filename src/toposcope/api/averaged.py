@@ -164,7 +164,7 @@ class AveragePlan:
 
     def __repr__(self) -> str:
         """Return the cost in one line."""
-        from toposcope.sweep.expect import size
+        from toposcope.core.forms import size
 
         loss = "with a held-out loss of every window" if self.scored else "without a loss"
         return (

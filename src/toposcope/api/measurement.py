@@ -14,6 +14,7 @@ from toposcope.core.forms import and_more
 
 if TYPE_CHECKING:
     from toposcope.api.plans import Plan
+    from toposcope.core.types import Checkpoint
     from toposcope.subjects.base import Probe
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
@@ -54,7 +55,20 @@ class Measurement:
         losses = None if brings_a_loss else {run: self._with_loss(run, of) for run, of in steps.items()}
         linked = problems_of_links(self.series, runs)
         resume = resumptions(self.series) if isinstance(self.series, Series) else ()
-        return Plan(cost, tells(steps, self.series.runs, losses=losses), linked, resume)
+        told = tells(steps, self.series.runs, losses=losses)
+        return Plan(cost, told, linked, resume, self._beside(runs))
+
+    def _beside(self, runs: Mapping[str, Sequence[Checkpoint]]) -> tuple[str, ...]:
+        """Return what the probes read beside the weights, and where it is not there."""
+        from toposcope.sources.series import Series
+
+        if not isinstance(self.series, Series):
+            return ()
+        places = [self.series.place(one) for checkpoints in runs.values() for one in checkpoints]
+        last = [self.series.place(checkpoints[-1]) for checkpoints in runs.values()]
+        read = [next((text for place in last if (text := probe.beside(place))), "") for probe in self.probes]
+        lines = [f"read beside the weights of a checkpoint: {text}" for text in read if text]
+        return (*lines, *(text for probe in self.probes if (text := probe.hint(places))))
 
     def _with_loss(self, run: str, steps: Sequence[int]) -> int:
         """Return at how many of these steps a run has a loss; none where its log cannot be read."""

@@ -86,9 +86,9 @@ def _beside_weights(series: Series, features: Sequence[str]) -> list[Probe]:
     from toposcope.subjects.registry import beside_weights
 
     beside = beside_weights(features)
-    # trainers keep the newest state and delete older ones, so the last checkpoint of a run tells
-    last = [series.of_run(run)[-1] for run in series.names if series.of_run(run)] if beside else []
-    return beside if any(has_moments(series.place(one)) for one in last) else []
+    # trainers delete older states, so the last two tell; one alone is no series, as of `toposcope train`
+    last = [series.of_run(run)[-2:] for run in series.names if series.of_run(run)] if beside else []
+    return beside if any(all(has_moments(series.place(one)) for one in two) for two in last) else []
 
 
 def of_subject(subject: Subject, find: Callable[[], Series], request: object | None) -> Measurement:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from toposcope.core.forms import size
 from toposcope.core.repeats import how_often
 from toposcope.core.types import Checkpoint, RunRecord
 from toposcope.core.wording import option, rendered
@@ -32,12 +33,14 @@ class Plan:
 
     `problems` say of checkpoints that are links why they cannot be read, or that they are one file. `resume`
     says of runs that keep a training's state whether they can be resumed from their newest checkpoint.
+    `beside` says what is read beside the weights, and at which checkpoints it is not there.
     """
 
     expectation: Expectation
     tells: tuple[str, ...]
     problems: tuple[str, ...] = ()
     resume: tuple[Resumption, ...] = ()
+    beside: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -47,16 +50,19 @@ class Plan:
     def as_data(self) -> dict[str, object]:
         """Return the plan as plain data: seconds as the least and the most, memory in bytes."""
         data = asdict(self.expectation)
-        del data["each"]
+        del data["each"], data["chosen"]
         seconds, problems = list(self.expectation.seconds_between), list(self.problems)
         resume = [one.to_dict() for one in self.resume]
-        return {**data, "seconds": seconds, "tells": list(self.tells), "problems": problems, "resume": resume}
+        return {
+            **data, "seconds": seconds, "beside": list(self.beside), "tells": list(self.tells),
+            "problems": problems, "resume": resume,
+        }  # fmt: skip
 
     def __repr__(self) -> str:
-        """Return cost and memory in the first line, then problems and resuming, then what it will tell."""
+        """Return cost and memory in the first line, then what else is read, problems, and what it tells."""
         problems = [f"problem: {one}" for one in self.problems]
-        resume = [f"resume: {one}" for one in lines_of(self.resume)]
-        return "\n".join([self.expectation.sentence(), *problems, *resume, *self.tells])
+        resume = [f"resume (by a sample): {one}" for one in lines_of(self.resume)]
+        return "\n".join([self.expectation.sentence(), *self.beside, *problems, *resume, *self.tells])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,6 @@ class TrainingPlan:
 
     def __repr__(self) -> str:
         """Return cost, disk and memory in the first line, then what the result will tell."""
-        from toposcope.sweep.expect import size
-
         first = (
             f"{len(self.runs):,} run{'s' * (len(self.runs) != 1)} of {self.steps:,} steps and "
             f"{self.checkpoints:,} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "

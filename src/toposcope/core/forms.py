@@ -193,6 +193,15 @@ def counted(number: int) -> str:
     return _WORDS[number] if 0 <= number < len(_WORDS) else f"{number:,}"
 
 
+def size(count: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> size(2_500_000), size(3.2e10)
+    ('2.5 MB', '32.0 GB')
+    """
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
 def loss(value: float) -> str:
     """Return a loss or a perplexity as written in a sentence.
 

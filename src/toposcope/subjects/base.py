@@ -103,6 +103,13 @@ class Probe(abc.ABC):
         """
         return ""
 
+    def beside(self, place: str) -> str:
+        """Return what the probe reads beside the weights of a checkpoint, in words; "" for nothing.
+
+        A plan says it, and only headers may be read for it.
+        """
+        return ""
+
     def warm_up(self) -> None:  # noqa: B027 - a probe without compiled kernels has nothing to load
         """Load what is loaded once per process, so that no measurement's time includes it."""
 

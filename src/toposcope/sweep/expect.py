@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toposcope.core.answered import counted
+from toposcope.core.forms import size
 from toposcope.core.processes import cores
 from toposcope.core.progress import duration
 from toposcope.core.threads import thread_count
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import option, rendered
 from toposcope.subjects.base import Probe
+from toposcope.subjects.roster import measurable
 from toposcope.subjects.snapshot import CACHE_BYTES, Filed, SeriesLike
 from toposcope.sweep.plan import Shard
 
@@ -69,6 +71,8 @@ class Expectation:
     """The assumed number of processes."""
     left_out: str = ""
     """Which tensors are not measured, and why."""
+    chosen: bool = True
+    """Whether its probes are chosen by name, not all made from the request of one subject."""
 
     def sentence(self) -> str:
         """Return the expectation in words."""
@@ -76,9 +80,8 @@ class Expectation:
         more = f" (and {', '.join(self.unknown)}, whose cost is not known)" if self.unknown else ""
         slowest, most = max(self.by_probe.items(), key=lambda item: item[1], default=("", 0.0))
         if self.seconds > _LONG and most > self.seconds / 2 and len(self.by_probe) > 1:
-            more += rendered(
-                f", {duration(most)} of it for {slowest} (leave it out with {option('features')})"
-            )
+            more += f", {duration(most)} of it for {slowest}"
+            more += rendered(f" (leave it out with {option('features')})") if self.chosen else ""
         return (
             f"{counted(self.checkpoints, self.runs)}, {size(self.bytes)} of weights, "
             f"{self.units} measurement{'s' * (self.units != 1)}; expecting "
@@ -136,6 +139,7 @@ def expect(
         each=work.each,
         jobs=jobs,
         left_out=series.left_out() if isinstance(series, Filed) else "",
+        chosen=any(feature.about not in measurable() for probe in probes for feature in probe.features),
     )
 
 
@@ -227,15 +231,6 @@ def _product(values: Sequence[int]) -> int:
     for value in values:
         result *= value
     return result
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in words.
-
-    >>> size(2_500_000), size(3.2e10)
-    ('2.5 MB', '32.0 GB')
-    """
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def is_long(seconds: float) -> bool:

@@ -65,6 +65,11 @@ class Engine:
         self._adam.param_groups[0]["lr"] = learning_rate
         self._adam.step()
 
+    def settings(self, learning_rate: float) -> dict[str, object]:
+        """Return the settings of an AdamW step at this rate, by PyTorch's names."""
+        group = self._adam.param_groups[0]
+        return {"lr": learning_rate, **{name: group[name] for name in ("betas", "eps", "weight_decay")}}
+
     def state(self) -> dict[str, np.ndarray]:
         """Return copies of `values`, `first_moment` and `second_moment`, flat float32."""
         moments = self._adam.state.get(self._values)

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import cast
@@ -223,10 +223,20 @@ def read_state(folder: RunFolder, *, size: int) -> tuple[int, dict[str, np.ndarr
 
 
 def write_state(
-    folder: RunFolder, step: int, state: dict[str, np.ndarray], names: Sequence[str] = ()
+    folder: RunFolder,
+    step: int,
+    state: dict[str, np.ndarray],
+    names: Sequence[str] = (),
+    settings: Mapping[str, object] | None = None,
 ) -> None:
-    """Write what is needed to resume from `step`; `names` are the parameters' in the order of the values."""
-    metadata = {"step": str(step), "sha256": state_hash(state), "parameters": json.dumps(list(names))}
+    """Write what is needed to resume from `step`, and what tells others what the values are.
+
+    `names` are the parameters' in the order of the values; `settings` are the optimiser's by PyTorch's names.
+    """
+    metadata = {
+        "step": str(step), "sha256": state_hash(state), "parameters": json.dumps(list(names)),
+        "optimizer": json.dumps(dict(settings or {})),
+    }  # fmt: skip
     write_tensors(folder.state_file, state, metadata)
 
 

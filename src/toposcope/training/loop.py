@@ -176,7 +176,9 @@ class _Loop:
             gradients = split(self.shape, self.engine.gradient_values())
             gradients = {name: view.copy() for name, view in gradients.items()}
             files.write_tensors(self.folder.gradients(step), gradients, metadata)
-        files.write_state(self.folder, step, state, [name for name, _ in parameter_shapes(self.shape)])
+        names = [name for name, _ in parameter_shapes(self.shape)]
+        last = learning_rate(self.recipe, max(0, step - 1))  # of the update that led to this step
+        files.write_state(self.folder, step, state, names, self.engine.settings(last))
         return heldout_loss
 
     def _record(self, event: TrainingStep, seconds: float) -> None:

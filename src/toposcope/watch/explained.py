@@ -105,8 +105,8 @@ def _of_audit() -> Iterator[Explanation]:
     for kind, rows in tomllib.loads(text).items():
         for row in rows:
             for code in row["kinds"]:
-                by, wrong = _BY_AND_RATE[kind]
-                yield Explanation(code, row["meaning"], by, wrong, row["next"])
+                by, usual = _BY_AND_RATE[kind]
+                yield Explanation(code, row["meaning"], by, row.get("rate", usual), row["next"])
 
 
 def _without_place(clause: str) -> str:

@@ -5,32 +5,30 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from toposcope.core.errors import SourceError
-from toposcope.files.blobs import LocalBlob, LocalFolder, read_text
+from toposcope.files.blobs import LocalBlob, LocalFolder
 from toposcope.files.formats.safetensors_file import SafetensorsFile
 from toposcope.files.formats.torch_file import TorchArchive
 from toposcope.files.training_state.flat import flattened, joined
 from toposcope.files.training_state.nouns import (
     FlatBuffer,
     OptimizerState,
-    ParameterGroup,
     ParameterState,
     Rows,
     ScheduleState,
     StateTensor,
     TrainingState,
 )
-from toposcope.files.training_state.torch_parts import is_optimizer, optimizer_of
+from toposcope.files.training_state.torch_parts import group_of, is_optimizer, optimizer_of
 
 OWN = "toposcope"
 CHECKPOINTS = "checkpoints"
-STATE, RESUME, RECIPE = "state", "resume.safetensors", "recipe.toml"
+STATE, RESUME = "state", "resume.safetensors"
 _OWN_FIELDS = ("first_moment", "second_moment", "values")
 _OPTIMIZER = re.compile(
     r"opt(?:im(?:izer)?)?(?:[-_.]?states?)?[-_.]?(?:step|iter|epoch)?[-_.=]?(\d+)?(?:[-_.]rank[-_.]?(\d+))?"
@@ -80,8 +78,8 @@ def optimizers_in(archive: TorchArchive, tree: Any) -> Iterator[OptimizerState]:
 def own_state(blob: LocalBlob, folder: LocalFolder) -> TrainingState | None:
     """Return the state that `toposcope train` keeps of its latest checkpoint; None if the run has none.
 
-    Rate, random numbers and data follow from the recipe and the step. The state of another step than the
-    checkpoint's has that step and no optimiser.
+    The rate is that of the last update. Random numbers and data follow from the recipe and the step. The
+    state of another step than the checkpoint's has that step and no optimiser.
 
     Raises
     ------
@@ -102,7 +100,7 @@ def own_state(blob: LocalBlob, folder: LocalFolder) -> TrainingState | None:
                           "written; train again")  # fmt: skip
     first, second, values = (_tensor(file, name) for name in _OWN_FIELDS)
     state = ParameterState("all parameters", first, second, float(step), values)
-    group = ParameterGroup(("all parameters",), betas=_betas(folder))
+    group = group_of((state.key,), _settings(file.metadata.get("optimizer")))
     buffers = (FlatBuffer(state, order=_order(file.metadata.get("parameters"))),)
     optimizer = OptimizerState({state.key: state}, (group,), True, flat=True, buffers=buffers)
     return TrainingState(OWN, (optimizer,), (ScheduleState(float(step)),), ("recipe",),
@@ -122,20 +120,13 @@ def _order(text: str | None) -> tuple[str, ...]:
     return tuple(names) if isinstance(names, list) and all(isinstance(one, str) for one in names) else ()
 
 
-def _betas(folder: LocalFolder) -> tuple[float, float] | None:
-    """Return Adam's two decay rates from the run's recipe."""
-    if RECIPE not in folder.files():
-        return None
+def _settings(text: str | None) -> Mapping[str, Any]:
+    """Return the optimiser's settings by PyTorch's names; none where the state does not say them."""
     try:
-        recipe = tomllib.loads(read_text(folder.open(RECIPE)))
-    except (tomllib.TOMLDecodeError, SourceError):
-        return None
-    tables = [recipe, *(one for one in recipe.values() if isinstance(one, dict))]
-    for table in tables:
-        first, second = table.get("beta1"), table.get("beta2")
-        if isinstance(first, float) and isinstance(second, float):
-            return first, second
-    return None
+        settings = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def _tensor(file: SafetensorsFile, name: str) -> StateTensor:

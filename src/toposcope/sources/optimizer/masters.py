@@ -1,4 +1,4 @@
-"""Are the weights those of the master copies in full precision, rounded: a tensor at a time."""
+"""Are the weights those of the master copies in full precision, rounded: a few megabytes at a time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from toposcope.core.errors import SourceError
 from toposcope.core.types import Checkpoint
 from toposcope.files.formats.reader import WEIGHT_DTYPES, Reader
 from toposcope.files.training_state.nouns import OptimizerState, ParameterState, blocks
+from toposcope.sources.optimizer.moments import sample_rows
 from toposcope.sources.optimizer.naming import ParameterNames
 from toposcope.sources.optimizer.resumption import DISAGREES, Facet
 from toposcope.sources.series import Series
@@ -21,9 +22,9 @@ _MOST_UNLIKE = 0.01
 
 
 def masters_facets(
-    series: Series, checkpoint: Checkpoint, now: OptimizerState, names: ParameterNames
+    series: Series, checkpoint: Checkpoint, now: OptimizerState, names: ParameterNames, *, sample: bool
 ) -> Iterator[Facet]:
-    """Find master copies that no weights of their shape are rounded from.
+    """Find master copies that no weights of their shape are rounded from, by all values or by a sample.
 
     Where the weights' order alone named them and none agrees, their order may be another one.
     """
@@ -35,7 +36,9 @@ def masters_facets(
         with series.reading(checkpoint) as reader:
             for one in with_master:
                 candidates = names.candidates.get(one.key, ())
-                if candidates and not any(_rounded_from(one, reader, name) for name in candidates):
+                if candidates and not any(
+                    _rounded_from(one, reader, name, sample=sample) for name in candidates
+                ):
                     bad.append(one.key)
     except SourceError:  # a finding says so
         return
@@ -51,17 +54,18 @@ def masters_facets(
     )
 
 
-def _rounded_from(one: ParameterState, reader: Reader, name: str) -> bool:
+def _rounded_from(one: ParameterState, reader: Reader, name: str, *, sample: bool) -> bool:
     """Return whether weights are those of a master copy, rounded: all but one value in a hundred."""
     assert one.master is not None
     info = reader.infos()[name]
     if info.skip or info.dtype not in WEIGHT_DTYPES or info.size != one.master.size:
         return True
-    unlike = 0
-    for rows in blocks(one.master):
+    unlike = looked = 0
+    for rows in blocks(one.master, sample_rows(one.master) if sample else None):
         stored = reader.read(name) if rows is None else reader.rows(name, *rows)
         weights, master = stored.astype(np.float64).reshape(-1), one.master.values(rows)
         with np.errstate(invalid="ignore"):
             near = np.abs(weights - master) <= _ALIKE * np.abs(master) + float(np.finfo(np.float16).tiny)
         unlike += int(np.count_nonzero(~near))
-    return unlike <= _MOST_UNLIKE * info.size
+        looked += len(master)
+    return unlike <= _MOST_UNLIKE * looked

@@ -112,7 +112,7 @@ def evidence_of(
     sums = _Sums()
     limit = ratio_bound(betas) * WITHIN if betas is not None else math.inf
     left = betas[1] ** max(updates, 0.0) if betas is not None else 0.0
-    for rows in blocks(tensor, _rows(tensor) if sample else None):
+    for rows in blocks(tensor, sample_rows(tensor) if sample else None):
         m = first.values(rows) if first is not None else None
         v = second.values(rows) if second is not None else None
         sums.looked += len(m if m is not None else v)  # type: ignore[arg-type]
@@ -123,7 +123,7 @@ def evidence_of(
     return _evidence(state, tensor.shape, sums, past is not None)
 
 
-def _rows(tensor: StateTensor) -> int:
+def sample_rows(tensor: StateTensor) -> int:
     """Return how many rows make a sample."""
     per_row = max(1, tensor.size // max(tensor.shape[0], 1)) if tensor.shape else 1
     return max(3, SAMPLE_BYTES // (per_row * tensor.dtype.itemsize))
@@ -201,7 +201,7 @@ def log_distance(state: ParameterState, past: ParameterState) -> float:
     if state.second is None or past.second is None:
         return math.inf
     distances = []
-    for rows in blocks(state.second, _rows(state.second)):
+    for rows in blocks(state.second, sample_rows(state.second)):
         now, earlier = state.second.values(rows), past.second.values(rows)
         both = (now > 0) & (earlier > 0) & np.isfinite(now) & np.isfinite(earlier)
         # a value that is 0 on one side alone is as far away as can be

@@ -217,7 +217,7 @@ class _Judge:
         usual, behind = spread_of_updates(held)
         was = usual_updates(past) if past is not None else None
         faults = [*moment_faults(held), *self._of_earlier(at, place, now, held)]
-        faults += masters_facets(self.series, self.steps[at].checkpoint, now, names)
+        faults += masters_facets(self.series, self.steps[at].checkpoint, now, names, sample=self.sample)
         if behind and not any(one.fault == "shard-of-another-step" for one in faults):
             least = min(count for key in behind if (count := now.parameters[key].updates) is not None)
             why = f"{held.of(behind)} count {least:,.0f} updates, not {usual:,.0f}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.errors import SourceError
+from toposcope.core.forms import size
 from toposcope.core.types import Checkpoint, Role, Scope
 from toposcope.files.formats.reader import Facts, Reader, TensorInfo
 from toposcope.files.training_state.flat import laid_out
@@ -82,10 +83,37 @@ def has_moments(uri: str) -> bool:
     return state is not None and any(map(_of_matrices, state.optimizers))
 
 
+def moments_in_words(uri: str) -> str:
+    """Return which moments a local checkpoint keeps of matrices, by its headers; "" for none.
+
+    Of buffers everything counts: where the weights lie in them is not looked up.
+    """
+    try:
+        state = training_state(uri)
+    except SourceError:
+        return ""
+    if state is None:
+        return ""
+    kept = [
+        one
+        for optimizer in state.optimizers
+        if _of_matrices(optimizer)
+        for one in optimizer.parameters.values()
+        if len(one.shape or ()) > 1 or (optimizer.buffers and one.shape)
+    ]
+    tensors = [tensor for one in kept for tensor in (one.first, one.second) if tensor is not None]
+    if not tensors:
+        return ""
+    which = "both moments" if len(tensors) == 2 * len(kept) else "moments"
+    what = "buffers" if any(one.buffers for one in state.optimizers) else "matrices"
+    held = sum(tensor.size * tensor.dtype.itemsize for tensor in tensors)
+    return f"{which} of {len(kept):,} {what} in the state that {state.writer} wrote ({size(held)})"
+
+
 def _of_matrices(optimizer: OptimizerState) -> bool:
     """Return whether an optimiser states a rate, and parameters or a buffer in which weights have places.
 
-    Parts of ranks are no matrices. Without a rate, as in the state of `toposcope train`, no step is known.
+    Parts of ranks are no matrices. Without a rate no step is known.
     """
     placed = bool(optimizer.buffers) or (bool(optimizer.parameters) and not optimizer.flat)
     return placed and any(group.rate is not None for group in optimizer.groups)

@@ -34,6 +34,7 @@ from toposcope.subjects.optimizer.kept import (
     has_moments,
     kept_state,
     moment_matrices,
+    moments_in_words,
 )
 from toposcope.subjects.optimizer.steps import AdamRule
 from toposcope.subjects.snapshot import Snapshot
@@ -73,6 +74,10 @@ class Moments(Probe):
         if not without:
             return ""
         return f"{without:,} of {len(places):,} checkpoints have no row of moments: {NO_STATE}"
+
+    def beside(self, place: str) -> str:
+        """Return which moments a checkpoint keeps."""
+        return moments_in_words(place)
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the numbers of one checkpoint."""
