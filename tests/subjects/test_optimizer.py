@@ -229,6 +229,71 @@ def test_places_get_names_by_the_angle_with_the_last_change(tmp_path: Path) -> N
         assert last[name] == pytest.approx(math.sqrt(np.mean(step**2)), rel=1e-6)
 
 
+def _as_dcp(folder: Path, step: int, model: Any, optimizer: Any) -> None:
+    """Save as torchtitan does: torch's own writer of distributed checkpoints, by names."""
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint import state_dict as states
+
+    tree = {
+        "model": states.get_model_state_dict(model),
+        "optimizer": states.get_optimizer_state_dict(
+            model, optimizer, options=states.StateDictOptions(flatten_optimizer_state_dict=step == STEPS[-1])
+        ),
+        "train_state": {"step": torch.tensor(step)},
+    }
+    checkpoint.save(tree, checkpoint_id=folder / f"step-{step}", no_dist=True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_update_is_torchs_own_step_in_a_distributed_checkpoint(tmp_path: Path) -> None:
+    before = trained(tmp_path / "run", _adamw, save=_as_dcp)
+    store = ts.measure(str(tmp_path / "run"), tmp_path / "store", features="optimizer")
+    assert set(store.features(feature=UPDATE_RMS.name)["step"]) == set(STEPS)
+    series = open_series(str(tmp_path / "run"))
+    with series.reading(series.of_run(series.names[0])[-1]) as reader:
+        weights = {name.removeprefix("model."): reader.read(name) for name in reader.infos()}
+    rows = _rows(store, UPDATE_RMS.name).set_index("name")["value"]
+    rows.index = rows.index.str.removeprefix("model.")
+    for name, past in before.items():
+        step = past * (1 - RATE * DECAY) - weights[name]
+        assert rows[name] == pytest.approx(math.sqrt(np.mean(step**2)), rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_update_is_torchs_own_step_in_lightnings_checkpoint(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning")
+    before: dict[str, np.ndarray] = {}
+
+    class _Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = _Net().double()
+
+        def training_step(self, batch: Any, index: int) -> Any:
+            before.update({name: one.detach().clone().numpy() for name, one in self.named_parameters()})
+            return (self.net(batch[0]) - batch[0][:, :5]).square().mean()
+
+        def configure_optimizers(self) -> Any:
+            return _adamw(self.parameters())
+
+    keep = lightning.pytorch.callbacks.ModelCheckpoint(
+        str(tmp_path / "run"), filename="{step}", every_n_train_steps=10, save_top_k=-1
+    )
+    trainer = lightning.Trainer(
+        max_steps=STEPS[-1], accelerator="cpu", logger=False, callbacks=[keep], enable_progress_bar=False,
+        enable_model_summary=False,
+    )  # fmt: skip
+    rows = torch.utils.data.TensorDataset(torch.randn(64, 12, dtype=torch.float64))
+    trainer.fit(_Module(), torch.utils.data.DataLoader(rows, batch_size=8, num_workers=0))
+    store = ts.measure(str(tmp_path / "run"), tmp_path / "store", features="optimizer")
+    weights = torch.load(tmp_path / "run" / "step=30.ckpt", weights_only=False)["state_dict"]
+    last = _rows(store, UPDATE_RMS.name).set_index("name")["value"]
+    for name, past in before.items():
+        step = past * (1 - RATE * DECAY) - weights[name].numpy()
+        assert last[name] == pytest.approx(math.sqrt(np.mean(step**2)), rel=1e-6)
+
+
 def _without_state(folder: Path) -> Path:
     for step in STEPS:
         place = folder / f"ckpt_{step}.pt"
