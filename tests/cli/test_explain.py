@@ -64,7 +64,11 @@ def test_a_code_is_explained_however_it_is_spelt() -> None:
 
 
 def test_the_kinds_of_experts_have_the_rate_of_mixtures() -> None:
-    healthy = [row for row in csv.DictReader(EXPERTS.read_text(encoding="utf-8").splitlines()) if row["kind"] == "healthy"]
+    healthy = [
+        row
+        for row in csv.DictReader(EXPERTS.read_text(encoding="utf-8").splitlines())
+        if row["kind"] == "healthy"
+    ]
     found, series = (sum(int(row[key]) for row in healthy) for key in ("with a finding", "of"))
     for kind in KINDS_OF_EXPERTS:
         assert explain(kind).wrong.startswith(

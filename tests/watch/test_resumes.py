@@ -125,6 +125,31 @@ def test_a_restart_without_the_optimisers_state_is_an_alarm_at_its_first_checkpo
     assert _answers(sidecar.visit()) == [(40, "resumable")]
 
 
+def test_a_broken_state_between_two_visits_is_an_alarm_that_has_passed(watched):
+    trainer, sidecar, watchman = watched
+    trainer.save()
+    trainer.save()
+    assert _answers(sidecar.visit()) == [(20, "resumable")]
+    trainer.save(zero=True)
+    trainer.save()
+    assert _answers(sidecar.visit()) == [(30, "not resumable"), (40, "resumable")]
+    (alarm,) = watchman.judge()
+    assert (alarm.step, alarm.data["last_good"]) == (30, 20)
+    standing, (passed,) = with_passed([alarm], [], Journal.of(sidecar.store.path).read())
+    assert (standing, passed.data["passed"]) == ([], 40)
+    assert sidecar.store.audited() == []
+    assert _answers(sidecar.visit()) == []
+
+
+def test_of_many_checkpoints_between_two_visits_the_last_few_are_judged(watched):
+    trainer, sidecar, _ = watched
+    trainer.save()
+    sidecar.visit()
+    for _ in range(11):
+        trainer.save()
+    assert [step for step, _ in _answers(sidecar.visit())] == list(range(40, 130, 10))
+
+
 def test_a_watch_that_starts_again_says_nothing_twice(watched):
     trainer, sidecar, watchman = watched
     trainer.save()

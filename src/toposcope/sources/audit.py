@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from toposcope.sources.optimizer.resumption import Resumption
 from toposcope.sources.rows import MOSTLY, exchanged_share
 from toposcope.sources.series import Series
 
+_MOST_ARRIVED = 8
+"""The most checkpoints of a run, before its newest, whose training's state is judged as well."""
 MAX_FOLLOWED = 64
 """The audit searches for the causes of at most this many findings about single tensors."""
 
@@ -34,7 +36,8 @@ MAX_FOLLOWED = 64
 class Audited:
     """The findings of an audit, faults and remarks, and which tensors they are about.
 
-    `resume` says of the newest checkpoint of each run whether training can be resumed from it.
+    `resume` says of the newest checkpoint of each run whether training can be resumed from it. Those that
+    arrived with it come before it; their faults are no findings.
     """
 
     findings: list[AuditFinding]
@@ -49,7 +52,14 @@ def audit(
     return audited(series, cheap=cheap, newest=newest, quiet=quiet).findings
 
 
-def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet: bool = True) -> Audited:
+def audited(
+    series: Series,
+    *,
+    cheap: bool = False,
+    newest: bool = False,
+    arrived: Collection[str] = (),
+    quiet: bool = True,
+) -> Audited:
     """Return what is wrong with a series, and what was checked.
 
     Parameters
@@ -62,6 +72,9 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         value, for a content hash of every tensor at every step and its change from step to step.
     newest
         Judge only the newest checkpoint of every run, against the one before it.
+    arrived
+        Places of checkpoints from which, too, it is judged whether training can be resumed: the last few of
+        a run.
     quiet
         Show no progress.
 
@@ -88,6 +101,7 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         coverage = RunCoverage.of(run, steps, newest=newest)
         of_run = _of_run(series, run, steps, cheap=cheap, newest=newest)
         answer = resumption(series, run, steps, of_run, sample=cheap)
+        resume += _of_arrived(series, run, steps, of_run, arrived, sample=cheap)
         if answer is not None:
             resume.append(answer)
             of_run = without_frozen(of_run, steps, answer)
@@ -123,6 +137,18 @@ def audited(series: Series, *, cheap: bool = False, newest: bool = False, quiet:
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)
     )
     return Audited(found, Coverage(tuple(seen), beside), tuple(resume))
+
+
+def _of_arrived(
+    series: Series, run: str, steps: Sequence[StepEvidence], findings: Sequence[AuditFinding],
+    arrived: Collection[str], *, sample: bool,
+) -> Iterator[Resumption]:  # fmt: skip
+    """Yield the answers for a run's checkpoints before the newest that are among `arrived`, the last few."""
+    places = [at for at, one in enumerate(steps[:-1]) if one.checkpoint.uri in arrived]
+    for at in places[-_MOST_ARRIVED:]:
+        answer = resumption(series, run, steps[: at + 1], findings, sample=sample)
+        if answer is not None:
+            yield answer
 
 
 def resumptions(series: Series) -> tuple[Resumption, ...]:

@@ -48,7 +48,8 @@ class FolderAudit:
     def visit(self, complete: Collection[str]) -> tuple[Resumption, ...]:
         """Audit the complete checkpoints, given by their places, if some are new and the audit is rested.
 
-        Return whether each run that keeps a training's state can be resumed from its newest checkpoint.
+        Return whether each run that keeps a training's state can be resumed from its newest checkpoint, and
+        from those that arrived since the audit before; of the first audit, from the newest alone.
         """
         began = self._clock()
         copies = self._follower.rested_copies()
@@ -57,7 +58,8 @@ class FolderAudit:
             return ()
         series = self._series(complete, tuple(copies.values()))
         try:
-            found = audited(series, cheap=True)
+            arrived = set(complete) - self._audited if self._audited else ()
+            found = audited(series, cheap=True, arrived=arrived)
         except (InputError, OSError):
             return ()  # deleted meanwhile: the next audit takes what is left
         new = [one for one in found.findings if _is_there(series, one)]

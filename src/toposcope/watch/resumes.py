@@ -51,14 +51,18 @@ def resumable_since(
 
     The answer is by run, test and step of the alarm.
     """
-    good = [one for one in journal if one.kind == "resume" and one.data["verdict"] == RESUMABLE]
+    answers = [one for one in journal if one.kind == "resume"]
     found: dict[tuple[str, str, int | None], int] = {}
     for alarm in alarms:
         if alarm.data.get("test") != TrainingStateFault.test:
             continue
         run = alarm.data.get("of", alarm.run)
-        later = (one for one in good if one.number > alarm.number and one.data["of"] == run)
-        since = next((one.step for one in later if one.step is not None), None)
+        of_run = [one for one in answers if one.data["of"] == run]
+        # the answer that raised the alarm: one about a later checkpoint may be of the same visit
+        raised = [one.number for one in of_run if one.step == alarm.step and one.number < alarm.number]
+        later = (one for one in of_run if one.number > max(raised, default=alarm.number))
+        good = (one.step for one in later if one.data["verdict"] == RESUMABLE)
+        since = next((step for step in good if step is not None), None)
         if since is not None:
             found[alarm.run, TrainingStateFault.test, alarm.step] = since
     return found

@@ -1,4 +1,4 @@
-"""A newest checkpoint from which training cannot be resumed, although its weights may be sound."""
+"""A new checkpoint from which training cannot be resumed, although its weights may be sound."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TrainingStateFault(Alarm):
-    """Moments, counts, schedule or data position of the newest checkpoint are missing or do not agree.
+    """Moments, counts, schedule or data position of a new checkpoint are missing or do not agree.
 
     The alarm passes when a later checkpoint of the run can be resumed.
     """
