@@ -120,7 +120,7 @@ def expect(
         if jobs == 1:
             return single
     share = 1 / (shard.count if shard else 1)
-    work = _Work(probes, jobs, share)
+    work = _SweepCost(probes, jobs, share)
     for run, checkpoints in runs.items():
         work.add(run, len(checkpoints), _shapes(series, checkpoints[0]))
     count = round(sum(len(checkpoints) for checkpoints in runs.values()) * share)
@@ -144,7 +144,7 @@ def expect(
 
 
 @dataclass
-class _Work:
+class _SweepCost:
     """What the runs of a sweep cost, added up: bytes, and seconds of `jobs` processes."""
 
     probes: Sequence[Probe]
