@@ -28,9 +28,11 @@ from toposcope.topology.distances import bottleneck as bottleneck
 from toposcope.topology.distances import matched_bars as matched_bars
 from toposcope.topology.distances import wasserstein as wasserstein
 from toposcope.topology.exchange import from_akriti as from_akriti
+from toposcope.topology.exchange import from_giotto as from_giotto
 from toposcope.topology.exchange import from_gudhi as from_gudhi
 from toposcope.topology.exchange import from_ripser as from_ripser
 from toposcope.topology.exchange import to_akriti as to_akriti
+from toposcope.topology.exchange import to_giotto as to_giotto
 from toposcope.topology.exchange import to_gudhi as to_gudhi
 from toposcope.topology.exchange import to_ripser as to_ripser
 from toposcope.topology.graph_persistence import deep_graph_persistence as deep_graph_persistence
@@ -90,6 +92,7 @@ __all__ = [
     "entropy_curve",
     "euler_curve",
     "from_akriti",
+    "from_giotto",
     "from_gudhi",
     "from_ripser",
     "landscape",
@@ -116,6 +119,7 @@ __all__ = [
     "subsample",
     "summaries",
     "to_akriti",
+    "to_giotto",
     "to_gudhi",
     "to_ripser",
     "two_sample",

@@ -1,7 +1,8 @@
-"""Converts diagrams from and to the formats of other packages: gudhi, ripser, persim and akriti.
+"""Converts diagrams from and to the formats of other packages: gudhi, ripser, persim, giotto-tda and akriti.
 
 Every `from_` returns a list of `Diagram`, one for each dimension from 0 to the highest that occurs; every
-`to_` takes such a list. Bars keep their order within a dimension, and essential classes die at infinity.
+`to_` takes such a list. giotto-tda's arrays hold several clouds, so there it is one such list for each cloud.
+Bars keep their order within a dimension, and essential classes die at infinity. Each costs O(bars).
 """
 
 from __future__ import annotations
@@ -83,6 +84,47 @@ def to_ripser(diagrams: Iterable[Any]) -> list[np.ndarray]:
     ]
 
 
+def from_giotto(clouds: Any) -> list[list[Diagram]]:
+    """Return the diagrams of each cloud in giotto-tda's array of shape (clouds, bars, 3).
+
+    A row is (birth, death, dimension). Rows of length zero are left out: giotto-tda fills up with them until
+    all clouds have equally many rows. Raises InputError for an array of another shape, NaN, an infinite
+    birth, or a dimension that is no whole number.
+
+    >>> [[h0, h1]] = from_giotto([[[0.0, 1.0, 0], [0.0, 0.0, 0], [1.0, 2.0, 1]]])
+    >>> h0.pairs.tolist(), h1.pairs.tolist()
+    ([[0.0, 1.0]], [[1.0, 2.0]])
+    """
+    array = np.asarray(clouds, float)
+    if array.ndim != 3 or array.shape[2] != 3:
+        raise InputError(
+            f"clouds has shape {array.shape}; giotto-tda's has (clouds, bars, 3): birth, death, dimension"
+        )
+    if (wrong := array[:, :, 2] % 1 != 0).any():
+        raise InputError(
+            f"clouds has the dimension {array[:, :, 2][wrong][0]:g}; dimensions are whole numbers"
+        )
+    return [_of_giotto(bars[:, :2], bars[:, 2].astype(int)) for bars in array]
+
+
+def to_giotto(clouds: Iterable[Iterable[Any]]) -> np.ndarray:
+    """Return the diagrams of several clouds as giotto-tda's array of shape (clouds, bars, 3).
+
+    `clouds` has one list of diagrams for each cloud. Every cloud gets the same number of rows of a dimension:
+    those that are missing have length zero. Most of giotto-tda's transformers need finite bars, so drop the
+    essential classes first; its own H0 has none.
+
+    >>> to_giotto([[[[0.0, 1.0]]], [[[0.0, 2.0], [0.0, 3.0]]]])[0].tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    by_dimension = [to_ripser(diagrams) for diagrams in clouds]
+    blocks = [np.empty((len(by_dimension), 0, 3))]
+    for dim in range(max(map(len, by_dimension), default=0)):
+        pairs = [bars[dim] if dim < len(bars) else np.empty((0, 2)) for bars in by_dimension]
+        blocks.append(_filled_up(pairs, dim))
+    return np.concatenate(blocks, axis=1)
+
+
 def from_akriti(diagram: Any) -> list[Diagram]:
     """Return the diagrams of an akriti `PersistenceDiagram`: its arrays `dims`, `births` and `deaths`.
 
@@ -131,6 +173,27 @@ def _checked(diagrams: Iterable[Any]) -> list[Diagram]:
 
 def _of_pairs(pairs: Any, dim: int) -> Diagram:
     return check_diagram(np.asarray(pairs, float).reshape(-1, 2) if len(pairs) == 0 else pairs, dim=dim)
+
+
+def _filled_up(pairs: Sequence[np.ndarray], dim: int) -> np.ndarray:
+    """Return giotto-tda's rows of one dimension, at least one a cloud; rows of length zero fill up."""
+    births = np.concatenate(pairs)[:, 0]
+    start = births.min() if len(births) else 0.0  # as giotto-tda fills up: at the smallest birth
+    block = np.full((len(pairs), max(1, *map(len, pairs)), 3), start)
+    block[:, :, 2] = dim
+    for rows, bars in zip(block, pairs, strict=True):
+        rows[: len(bars), :2] = bars
+    return block
+
+
+def _of_giotto(pairs: np.ndarray, dims: np.ndarray) -> list[Diagram]:
+    """Return the bars of positive length; a dimension that has only rows of length zero is empty."""
+    diagrams = _by_dimension(dims, pairs)
+    lasting = [one.death != one.birth for one in diagrams]
+    return [
+        Diagram(one.dim, one.birth[keep], one.death[keep])
+        for one, keep in zip(diagrams, lasting, strict=True)
+    ]
 
 
 def _by_dimension(dims: np.ndarray, pairs: np.ndarray) -> list[Diagram]:
