@@ -1,13 +1,18 @@
+import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import toposcope as ts
 from tests.patience import PATIENCE
 from toposcope.core.errors import InputError
 from toposcope.sources import open_series
@@ -241,3 +246,84 @@ def test_a_lightning_trainer_is_watched(tmp_path, monkeypatch):
         trainer.fit(Small(), data)
     assert monitor.counts["measured"] + monitor.counts["skipped"] == 3
     assert monitor.store.metrics().dropna(subset=["loss"])["step"].tolist() == [2, 4, 6]
+
+
+def _shown_in_the_docs(word):
+    page = (Path(__file__).parents[2] / "docs" / "watch.md").read_text(encoding="utf-8")
+    [block] = [block for block in re.findall(r"```python\n(.*?)```", page, re.S) if word in block]
+    return block
+
+
+def test_the_three_lines_for_a_plain_loop_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = _network()
+
+    def train(model, batch):
+        _train(model, batch)
+        return 2.0 / batch
+
+    exec(
+        _shown_in_the_docs("a loop of your own"),
+        {"ts": ts, "model": model, "batches": [1, 2], "train": train},
+    )
+    assert ts.open_store("watched").metrics()["loss"].tolist() == [2.0, 1.0]
+
+
+def test_the_three_lines_for_transformers_run(tmp_path, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    monkeypatch.chdir(tmp_path)
+    config = transformers.GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=11, n_positions=8)
+    arguments = transformers.TrainingArguments(
+        "out", max_steps=4, per_device_train_batch_size=2, logging_steps=2, report_to=[], use_cpu=True,
+        save_strategy="no", disable_tqdm=True, dataloader_pin_memory=False,
+    )  # fmt: skip
+    names = {
+        "Trainer": transformers.Trainer,
+        "model": transformers.GPT2LMHeadModel(config),
+        "arguments": arguments,
+        "data": [{"input_ids": torch.arange(6), "labels": torch.arange(6)} for _ in range(8)],
+    }
+    exec(_shown_in_the_docs("transformers_callback"), names)
+    metrics = ts.open_store("watched").metrics().dropna(subset=["loss"])
+    assert metrics["step"].tolist() == [2, 4]
+    assert set(metrics["run"]) == {"seed1"}
+
+
+def test_the_three_lines_for_lightning_run(tmp_path, monkeypatch):
+    lightning = pytest.importorskip("lightning")
+    monkeypatch.chdir(tmp_path)
+
+    class Small(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 3)
+
+        def training_step(self, batch, _):
+            return self.layer(batch[0]).square().mean()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    quiet = functools.partial(
+        lightning.Trainer, accelerator="cpu", logger=False, enable_checkpointing=False,
+        enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=2,
+    )  # fmt: skip
+    data = torch.utils.data.TensorDataset(torch.ones(8, 4))
+    loader = torch.utils.data.DataLoader(data, batch_size=2)
+    names = {"Trainer": quiet, "module": Small(), "loader": loader}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # lightning's own advice on workers and loggers
+        exec(_shown_in_the_docs("lightning_callback"), names)
+    assert ts.open_store("watched").metrics().dropna(subset=["loss"])["step"].tolist() == [2, 4]
+
+
+def test_a_callback_refuses_settings_beside_a_monitor(tmp_path):
+    pytest.importorskip("transformers")
+    from toposcope.watch.callbacks import transformers_callback
+
+    with (
+        Monitor(tmp_path / "s") as monitor,
+        pytest.raises(InputError, match="every: it is a setting of the Monitor, which is given; give it to"),
+    ):
+        transformers_callback(monitor, every=3)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from toposcope.core.errors import MissingExtraError
+from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.watch.inside import Monitor
 
 _NAMES = {
@@ -15,11 +16,28 @@ _NAMES = {
 }
 
 
-def transformers_callback(monitor: Monitor) -> Any:
-    """Return a `TrainerCallback` that passes every step, and what the trainer logs, to `monitor`.
+def _monitor(out: str | Path | Monitor, settings: dict[str, Any]) -> Monitor:
+    """Return the given monitor, or a new one that writes to the given path."""
+    if not isinstance(out, Monitor):
+        return Monitor(out, **settings)
+    if settings:
+        raise InputError(
+            "it is a setting of the Monitor, which is given",
+            argument=next(iter(settings)),
+            remedy="give it to the Monitor, or a path instead of the Monitor",
+        )
+    return out
+
+
+def transformers_callback(out: str | Path | Monitor, **settings: Any) -> Any:
+    """Return a `TrainerCallback` that passes every step, and what the trainer logs, to a `Monitor`.
+
+    `out` is the store's path, with the settings of `Monitor` beside it, or a `Monitor`.
 
     Raises
     ------
+    InputError
+        When there are settings beside a `Monitor`, which has its own.
     MissingExtraError
         When transformers is not installed.
     """
@@ -27,6 +45,7 @@ def transformers_callback(monitor: Monitor) -> Any:
         from transformers import TrainerCallback
     except ImportError:
         raise MissingExtraError("transformers", "hf") from None
+    monitor = _monitor(out, settings)
 
     class TransformersWatch(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
@@ -47,11 +66,15 @@ def transformers_callback(monitor: Monitor) -> Any:
     return TransformersWatch()
 
 
-def lightning_callback(monitor: Monitor) -> Any:
-    """Return a Lightning `Callback` that passes every step, and the metrics logged with it, to `monitor`.
+def lightning_callback(out: str | Path | Monitor, **settings: Any) -> Any:
+    """Return a Lightning `Callback` that passes every step, and the metrics logged with it, to a `Monitor`.
+
+    `out` is the store's path, with the settings of `Monitor` beside it, or a `Monitor`.
 
     Raises
     ------
+    InputError
+        When there are settings beside a `Monitor`, which has its own.
     MissingExtraError
         When lightning is not installed.
     """
@@ -59,6 +82,7 @@ def lightning_callback(monitor: Monitor) -> Any:
         from lightning.pytorch.callbacks import Callback
     except ImportError:
         raise MissingExtraError("lightning", "dev") from None
+    monitor = _monitor(out, settings)
 
     class LightningWatch(Callback):
         _norm: float | None = None
