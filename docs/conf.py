@@ -21,6 +21,7 @@ extensions = [
     "matplotlib.sphinxext.plot_directive",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
+    "cost",
     "offline_math",
     "outside",
 ]

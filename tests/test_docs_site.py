@@ -143,6 +143,7 @@ def test_the_build_needs_no_network() -> None:
     [
         *(name for name in QUESTIONS if name != "phase-change"),
         "forecasting",
+        "toolbox",
         *(f"methods/{name}" for name in METHODS),
     ],
 )

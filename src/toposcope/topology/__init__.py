@@ -39,6 +39,8 @@ from toposcope.topology.graph_persistence import deep_graph_persistence as deep_
 from toposcope.topology.graph_persistence import (
     shuffled_deep_graph_persistence as shuffled_deep_graph_persistence,
 )
+from toposcope.topology.merge_tree import MergeTree as MergeTree
+from toposcope.topology.merge_tree import merge_tree as merge_tree
 from toposcope.topology.neural_persistence import (
     batched_spanning_tree_weights as batched_spanning_tree_weights,
 )
@@ -53,6 +55,7 @@ from toposcope.topology.rips import rips_batch as rips_batch
 from toposcope.topology.rips import rips_memory as rips_memory
 from toposcope.topology.summaries import persistent_entropy as persistent_entropy
 from toposcope.topology.summaries import summaries as summaries
+from toposcope.topology.surface_homology import surface_homology as surface_homology
 from toposcope.topology.two_sample import TwoSample as TwoSample
 from toposcope.topology.two_sample import two_sample as two_sample
 from toposcope.topology.validation import check_diagram as check_diagram
@@ -75,6 +78,7 @@ from toposcope.topology.weight_null import shuffled_spanning_tree_weights as shu
 
 __all__ = [
     "DimensionEstimate",
+    "MergeTree",
     "TwoSample",
     "baselines",
     "batched_spanning_tree_weights",
@@ -101,6 +105,7 @@ __all__ = [
     "magnitude_variance",
     "matched_bars",
     "maximum_spanning_tree_weights",
+    "merge_tree",
     "mle_dimension",
     "neural_persistence",
     "neural_persistence_bounds",
@@ -118,6 +123,7 @@ __all__ = [
     "stopping_index",
     "subsample",
     "summaries",
+    "surface_homology",
     "to_akriti",
     "to_giotto",
     "to_gudhi",

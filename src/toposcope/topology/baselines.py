@@ -38,7 +38,8 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
     - ``mean_pairwise_distance``: mean Euclidean distance over the pairs of rows.
 
     The spectra come from the Gram matrix of the smaller side, accumulated in float64; singular values below
-    about :math:`10^{-8}\sigma_1` are therefore noise.
+    about :math:`10^{-8}\sigma_1` are therefore noise. Norms and distances are in the unit of the entries,
+    the top eigenvalue in its square; ranks and slopes have none.
 
     Parameters
     ----------

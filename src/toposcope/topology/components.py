@@ -20,7 +20,7 @@ def components(X: Any, *, metric: Metric = "euclidean", name: str = "X") -> Diag
 
     Every point is born at 0; the finite deaths are the lengths of the minimum spanning tree's edges,
     ascending, and the last class never dies. Duplicate points merge at 0 and stay in the diagram, so
-    n points always give n bars; one point gives the essential bar alone.
+    n points always give n bars; one point gives the essential bar alone. The tree is Prim's (1957).
 
     Parameters
     ----------

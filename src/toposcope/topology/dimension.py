@@ -51,6 +51,7 @@ def ph_dimension(
     :math:`\alpha/(1-m)` (Birdal et al. 2021). One slope is fitted to each of `draws` sequences of
     subsamples; the value is :math:`\alpha/(1-\bar m)` and the interval is Student's on the mean slope.
     It covers only the subsampling: the draws share one cloud, so it is too narrow for the underlying law.
+    A dimension has no unit.
 
     Parameters
     ----------
@@ -111,7 +112,8 @@ def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> DimensionE
     The ratios :math:`\mu_i = r_{i,2}/r_{i,1}` of the second to the first neighbour distance follow a Pareto
     law of exponent d. The largest share `discard` counts as censored, because curvature and edges affect it
     most; with k ratios kept of n, :math:`d = k / (\sum_{i\le k} \ln\mu_{(i)} + (n-k) \ln\mu_{(k)})`. The
-    interval is the chi-squared interval of that model, which treats the points as independent.
+    interval is the chi-squared interval of that model, which treats the points as independent. A dimension
+    has no unit.
 
     Raises InputError with fewer than 3 distinct points, or `discard` outside [0, 1).
 
@@ -136,10 +138,11 @@ def twonn(X: np.ndarray, *, discard: float = 0.1, name: str = "X") -> DimensionE
 
 
 def mle_dimension(X: np.ndarray, *, k: int = 20, name: str = "X") -> DimensionEstimate:
-    r"""Return the Levina-Bickel dimension, averaged over points as proposed by MacKay and Ghahramani.
+    r"""Return the dimension of Levina and Bickel (2004), averaged over points as in MacKay and Ghahramani.
 
     Each point gives :math:`m_i = \frac{1}{k-1}\sum_{j<k} \ln(r_{i,k}/r_{i,j})`; the value is
-    :math:`1/\bar m`, the interval the normal one of :math:`\bar m` with the points taken as independent.
+    :math:`1/\bar m`, the interval the normal one of :math:`\bar m` with the points taken as independent. A
+    dimension has no unit.
 
     Raises InputError with k < 3, or without k + 1 distinct points.
 
@@ -166,7 +169,8 @@ def magnitude(X: np.ndarray, t: float = 1.0, *, name: str = "X") -> DimensionEst
     r"""Return the magnitude of a cloud at scale t: the sum of the entries of :math:`(e^{-t D})^{-1}`.
 
     D holds the Euclidean distances of the distinct points; duplicates are merged first and counted in
-    `merged`. It is exact, so the interval has no width. It goes from 1 (t = 0) to the number of points.
+    `merged`. The unit is points, and that of t one over a distance (Leinster 2013). It is exact, so the
+    interval has no width. It goes from 1 (t = 0) to the number of points.
 
     Raises InputError if t is not positive, or so small that the matrix is numerically singular.
 

@@ -62,6 +62,11 @@ def wasserstein(first: Any, second: Any, *, order: int = 1, ground: str = "l2") 
     InputError
         NaN, an infinite birth, or an unknown order or ground.
 
+    References
+    ----------
+    Cohen-Steiner, Edelsbrunner, Harer and Mileyko, "Lipschitz functions have L_p-stable persistence",
+    Found. Comput. Math. 10 (2010).
+
     Examples
     --------
     >>> round(wasserstein([[0.0, 1.0]], []), 6), wasserstein([[0.0, 1.0]], [], ground="linf")
@@ -89,7 +94,7 @@ def matched_bars(first: Any, second: Any, *, ground: str = "l2") -> tuple[np.nda
 
     Row k of the first array (k, 2) is matched with row k of the second; bars that go to the diagonal and
     essential classes are in neither. Superlevel bars are returned negated. All pairs must fit into memory.
-    Errors are those of `wasserstein`.
+    Unit, source and errors are those of `wasserstein` (2010).
 
     >>> matched_bars([[0.0, 2.0], [9.0, 9.5]], [[0.1, 2.0]])[0]
     array([[0., 2.]])
@@ -112,7 +117,8 @@ def bottleneck(first: Any, second: Any) -> float:
     are too long for the diagonal can be matched into the other (Mendelsohn and Dulmage 1958: then both can
     at once); the least such radius is one of the distances between points or to the diagonal.
 
-    Parameters and errors are those of `wasserstein`.
+    Parameters, unit and errors are those of `wasserstein`; the distance is that of Cohen-Steiner,
+    Edelsbrunner and Harer, "Stability of persistence diagrams" (2007).
 
     >>> bottleneck([[0.0, 1.0]], [])
     0.5

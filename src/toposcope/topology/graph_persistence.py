@@ -24,11 +24,11 @@ def deep_graph_persistence(
 ) -> float:
     """Return the neural persistence of the widest paths from the inputs to the outputs of a stack.
 
-    Every layer is standardised, (W - mean) / std, its magnitudes are divided by the largest over all
-    layers, and S_oi = max over paths from input i to output o of the smallest weight on the path. The
-    result is NP_p(S) with births at 1, which depends on how layers connect and not only on their variances.
-    Only stacks of linear layers that compose (an MLP's in -> out) have such paths. S is not computed: its
-    maximum spanning tree follows from those of the layers (`toposcope.kernels.widest_paths`), exactly.
+    Every layer is standardised, (W - mean) / std, its magnitudes are divided by the largest over all layers,
+    and S_oi = max over paths from input i to output o of the smallest weight on the path. The result is
+    NP_p(S) with births at 1, without a unit, which depends on how layers connect and not only on their
+    variances. Only stacks of linear layers that compose (an MLP's in -> out) have such paths. S is not
+    computed: its maximum spanning tree follows from those of the layers (`toposcope.kernels.widest_paths`).
 
     Parameters
     ----------

@@ -108,6 +108,11 @@ def merge_tree(values: np.ndarray, *, graph: Graph = "lattice") -> MergeTree:
         The 2 d neighbours along the axes, or those of Kuhn's triangulation (all steps of 0 or 1 along the
         axes, and their negatives).
 
+    Returns
+    -------
+    MergeTree
+        Heights in the unit of the values.
+
     Raises
     ------
     InputError

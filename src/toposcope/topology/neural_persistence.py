@@ -34,6 +34,7 @@ def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
     Returns
     -------
     numpy.ndarray, shape (n_out + n_in - 1,), float64
+        In the unit of the weights (the tree of Rieck et al., ICLR 2019).
 
     Raises
     ------
@@ -55,6 +56,8 @@ def batched_spanning_tree_weights(
     matrices: Sequence[Any], *, names: Sequence[str] | None = None
 ) -> list[np.ndarray]:
     """Return `maximum_spanning_tree_weights` of every matrix; small matrices share one parallel call.
+
+    Shapes, unit and source are those of the single call (Rieck et al. 2019).
 
     Examples
     --------
@@ -154,7 +157,7 @@ def neural_persistence(
     """Return the neural persistence of a matrix, normalised to [0, 1].
 
     NP = (sum_e (1 - w_e / scale)^p / (n - 1))^(1/p) over the n - 1 edges e of the maximum spanning tree,
-    n = n_out + n_in. The network's normalization (Rieck's) has p = 2, the matrix's has p = 1.
+    n = n_out + n_in; it has no unit. The network's normalization (Rieck's) has p = 2, the matrix's has p = 1.
 
     Parameters
     ----------
@@ -236,7 +239,7 @@ def neural_persistence_bounds(
     """Return Rieck's lower and upper bound of the neural persistence (Theorem 2), normalised like it.
 
     The bounds replace the tree's n - 1 weights by the n - 1 largest weights of the whole matrix (lower
-    bound) or by the n - 1 smallest (upper bound).
+    bound) or by the n - 1 smallest (upper bound). Like it, they have no unit (Rieck et al. 2019).
 
     Parameters
     ----------

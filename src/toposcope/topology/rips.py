@@ -164,8 +164,9 @@ def rips_batch(
 ) -> list[list[Diagram]]:
     """Return `rips` of many small clouds, in parallel: one thread per core and one cloud per thread.
 
-    The values are the same as from single calls. This is faster for clouds of up to about a thousand points.
-    Parameters and errors are those of `rips`; an error names the cloud by its index in `clouds`.
+    The values are the same as from single calls, in the same unit; clouds have the shape (n, d) (Bauer 2021).
+    This is faster for clouds of up to about a thousand points. Parameters and errors are those of `rips`; an
+    error names the cloud by its index in `clouds`.
 
     >>> clouds = [np.eye(3), np.eye(4)]
     >>> [len(h0) for h0, h1 in rips_batch(clouds)]

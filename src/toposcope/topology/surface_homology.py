@@ -20,7 +20,8 @@ def surface_homology(values: np.ndarray, *, graph: Graph = "lattice") -> list[Di
 
     "lattice" uses the cubical complex whose vertices are the samples, "kuhn" the lower-star filtration of
     Kuhn's triangulation. These complexes have the graphs of `merge_tree`. A class that never dies, for
-    example because its hole is masked, is essential (death at infinity). Bars of length 0 are left out.
+    example because its hole is masked, is essential (death at infinity). Bars of length 0 are left out. The
+    unit is that of the values (Wagner, Chen and Vuçini 2012, for the cubical complex).
 
     Parameters
     ----------

@@ -42,7 +42,8 @@ def common_grid(diagrams: Iterable[Any], resolution: int = 100) -> np.ndarray:
 def betti_curve(diagram: Any, grid: np.ndarray | None = None) -> np.ndarray:
     r"""Return :math:`\beta(t)`, the number of bars alive at each t: birth <= t < death.
 
-    For superlevel diagrams death < t <= birth. Float64, shape of the grid.
+    For superlevel diagrams death < t <= birth. Float64, shape of the grid; the unit is bars (Edelsbrunner,
+    Letscher and Zomorodian 2002).
 
     >>> betti_curve([[0.0, 2.0], [1.0, np.inf]], np.array([0.0, 1.0, 2.0, 3.0]))
     array([1., 2., 1., 1.])
@@ -62,7 +63,8 @@ def euler_curve(diagrams: Sequence[Any], grid: np.ndarray | None = None) -> np.n
     r"""Return :math:`\chi(t) = \sum_k (-1)^k \beta_k(t)` of the diagrams in dimensions 0, 1, ...
 
     A `Diagram` has its dimension; for arrays it is their index. For a Rips filtration cut at dimension k, the
-    result is the alternating sum of the computed Betti curves, not of all simplices.
+    result is the alternating sum of the computed Betti curves, not of all simplices. The unit is bars
+    (Turner, Mukherjee and Boyer 2014, for the curve as a statistic).
 
     >>> euler_curve([[[0.0, np.inf]], [[1.0, 2.0]]], np.array([0.0, 1.0, 2.0]))
     array([1., 0., 1.])
@@ -79,7 +81,8 @@ def landscape(diagram: Any, grid: np.ndarray | None = None, levels: int = 5) -> 
     r"""Return the persistence landscape, shape (levels, grid).
 
     :math:`\lambda_k(t)` is the k-th largest of :math:`\min(t - b_i, d_i - t)_+` (Bubenik 2015). Some
-    libraries rotate the diagram, which makes their values larger by :math:`\sqrt 2`.
+    libraries rotate the diagram, which makes their values larger by :math:`\sqrt 2`. The unit is that of
+    the filtration.
 
     >>> landscape([[0.0, 2.0]], np.array([0.0, 1.0, 1.5]), levels=1)
     array([[0. , 1. , 0.5]])
@@ -97,7 +100,7 @@ def silhouette(diagram: Any, grid: np.ndarray | None = None, power: float = 1.0)
     r"""Return the weighted mean of the bars' tents, shape of the grid (Chazal et al. 2014).
 
     :math:`\phi(t) = \sum_i l_i^p \min(t - b_i, d_i - t)_+ / \sum_i l_i^p` with lengths :math:`l_i`; 0 for
-    an empty diagram.
+    an empty diagram. The unit is that of the filtration.
 
     >>> silhouette([[0.0, 2.0], [0.0, 2.0]], np.array([0.0, 1.0]))
     array([0., 1.])
@@ -147,10 +150,11 @@ def persistence_image(
     r"""Return the persistence image, shape (length_grid, birth_grid) (Adams et al. 2017).
 
     The sum over bars of :math:`l_i^p` times a normal density of standard deviation `bandwidth` centred at
-    (birth, length), sampled on the grids. `power` = 0 weighs all bars equally, 1 in proportion to their
-    lengths. Without grids, an image has `PIXELS` by `PIXELS` values, over the range of the finite bars'
-    births and from 0 to the largest length. The default bandwidth is the larger spacing of the grids. Give
-    grids and bandwidth to compare several images.
+    (birth, length), sampled on the grids. Its unit is that of the filtration to the power `power` - 2.
+    `power` = 0 weighs all bars equally, 1 in proportion to their lengths. Without grids, an image has
+    `PIXELS` by `PIXELS` values, over the range of the finite bars' births and from 0 to the largest length.
+    The default bandwidth is the larger spacing of the grids. Give grids and bandwidth to compare several
+    images.
 
     Raises InputError for a bandwidth that is not positive, and if a grid is missing and the diagram has no
     finite bar.
@@ -177,8 +181,8 @@ def persistence_image(
 def crocker(series: Sequence[Any], grid: np.ndarray | None = None) -> np.ndarray:
     r"""Return the CROCKER matrix of a series of diagrams, shape (len(series), len(grid)).
 
-    Row s is the Betti curve :math:`\beta(\varepsilon, t_s)` of diagram s on one grid of scales
-    (Topaz, Ziegelmeier and Halverson 2015).
+    Row s is the Betti curve :math:`\beta(\varepsilon, t_s)` of diagram s on one grid of scales, in the unit
+    bars (Topaz, Ziegelmeier and Halverson 2015).
 
     >>> crocker([[[0.0, 1.0]], [[0.0, 2.0]]], np.array([0.5, 1.5]))
     array([[1., 0.],

@@ -33,7 +33,8 @@ def shuffled_spanning_tree_weights(
 
     Exact in distribution and much cheaper than permuting: which ranks of the sorted entries form the tree
     does not depend on the entries. So only random cells are drawn (about N ln N instead of n_out n_in), and
-    only the largest entries are looked up.
+    only the largest entries are looked up. The unit is that of the weights (the null of Girrbach et al.
+    2023).
 
     Parameters
     ----------
@@ -90,8 +91,9 @@ def shuffled_neural_persistence(
 ) -> np.ndarray:
     """Return the neural persistence of `draws` random permutations of the entries of `W`.
 
-    Subtract the mean from `neural_persistence(W, normalization, scale)` for the structural part. Parameters
-    are those of `shuffled_spanning_tree_weights` and `neural_persistence`.
+    Subtract the mean from `neural_persistence(W, normalization, scale)` for the structural part. Shape
+    (draws,), without a unit. Parameters are those of `shuffled_spanning_tree_weights` and
+    `neural_persistence`.
 
     References
     ----------
@@ -137,7 +139,8 @@ def clipped_neural_persistence(
     """Return the neural persistence with the q-quantile of ``|W|`` instead of its maximum.
 
     Weights above the quantile count as the quantile, so a single outlier does not set the scale. The result
-    is 0 if the quantile is 0.
+    is 0 if the quantile is 0, and has no unit. W has the shape (n_out, n_in). Neural persistence is that of
+    Rieck et al. (2019); the quantile is ours.
 
     Examples
     --------
