@@ -24,6 +24,7 @@ extensions = [
     "cost",
     "offline_math",
     "outside",
+    "searched",
 ]
 templates_path = ["_templates"]
 exclude_patterns = [
@@ -54,6 +55,7 @@ html_theme = "furo"
 html_title = "toposcope"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(DOCS / "_ext" / "scorer.js")
 html_math_renderer = "offline"
 html_show_copyright = False
 html_show_sourcelink = False

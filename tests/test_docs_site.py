@@ -26,6 +26,8 @@ SAID = {
     "checkpoint": ("found", "step 300: non-finite"),
     "fine-tune": ("difference", "1 of 3 matrices differ"),
     "seeds": ("answer", "not like its 5 siblings"),
+    "how-many-seeds": ("chance", "{2: 0.22, 3: 0.46, 4: 0.66, 5: 0.79, 10: 0.99, 20: 1.0}"),
+    "one-run": ("decision", "faster is better than base"),
     "automation": ("answer", "all right"),
 }
 """What a page's last block prints: the name that holds it, and words of it."""
@@ -144,6 +146,8 @@ def test_the_build_needs_no_network() -> None:
         *(name for name in QUESTIONS if name != "phase-change"),
         "forecasting",
         "toolbox",
+        "how-many-seeds",
+        "one-run",
         *(f"methods/{name}" for name in METHODS),
     ],
 )

@@ -22,7 +22,7 @@ NormalizationName = Normalization | Literal["matrix", "network", "rieck", "seed0
 
 
 def maximum_spanning_tree_weights(W: Any, *, name: str = "W") -> np.ndarray:
-    """Return the weights |W_ij| of the maximum spanning tree's edges, heaviest first.
+    """Return the weights ``|W_ij|`` of the maximum spanning tree's edges, heaviest first.
 
     Parameters
     ----------

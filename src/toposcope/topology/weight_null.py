@@ -109,7 +109,7 @@ def shuffled_neural_persistence(
 
 
 def magnitude_quantile(W: Any, q: float = 0.999, *, name: str = "W") -> float:
-    """Return the exact q-quantile of the entries of |W|; between two entries, the higher one.
+    """Return the exact q-quantile of the entries of ``|W|``; between two entries, the higher one.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def clipped_neural_persistence(
 
 
 def magnitude_variance(W: Any, *, scale: float | None = None, name: str = "W") -> float:
-    """Return Var(|w| / scale), the population variance; `scale` is max|W| by default.
+    """Return the population variance of ``|w| / scale``; `scale` is ``max|W|`` by default.
 
     The weights may have any scale, because they are first divided by a power of two.
 
