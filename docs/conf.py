@@ -8,6 +8,8 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent / "src")]
 
+import shown_plots
+
 import toposcope
 
 project = "toposcope"
@@ -75,7 +77,7 @@ numpydoc_class_members_toctree = False
 plot_formats = [("svg", 100)]
 plot_html_show_formats = False
 plot_html_show_source_link = False
-plot_rcparams = {"savefig.facecolor": "white", "figure.figsize": (7.0, 3.0)}
+plot_rcparams = shown_plots.SETTINGS | {"savefig.facecolor": "white", "figure.figsize": (7.0, 3.0)}
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
@@ -89,5 +91,6 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_",),  # a table is shown as one; axes are a picture
     "image_scrapers": ("matplotlib", "shown_plots"),
+    "reset_modules": ("matplotlib", "shown_plots.house_style"),
     "parallel": False,
 }

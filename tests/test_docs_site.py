@@ -9,8 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+
+from toposcope.core.drawing import style
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -137,6 +140,29 @@ def test_the_build_needs_no_network() -> None:
     styles = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "_static").iterdir())
     assert "http" not in styles
     assert "@import" not in styles
+
+
+def test_the_gallery_says_of_the_odd_seed_what_its_output_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script = (DOCS / "gallery" / "plot_08_which_seed_is_odd.py").read_text(encoding="utf-8")
+    exec(script, {})
+    plt.close("all")
+    printed = capsys.readouterr().out
+    for words in ("seed3", "2.522", "2.211 to 2.244", "the start", "2.5e-4 at step 1", "1e-3"):
+        assert words in printed, words
+        assert words.replace("seed3", "Seed 3") in script, words
+
+
+def test_the_sites_pictures_have_the_houses_style(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx_gallery")
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    import shown_plots
+
+    with mpl.rc_context():
+        shown_plots.house_style({}, "")
+        assert not mpl.rcParams["axes.spines.top"]
+        assert mpl.rcParams["axes.prop_cycle"].by_key()["color"][0] == style.OKABE_ITO[0]
 
 
 @pytest.mark.slow

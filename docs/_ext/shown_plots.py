@@ -1,4 +1,4 @@
-"""Pictures of the gallery: what a script's block ends with, as a notebook shows it."""
+"""Pictures of the site: the house's style, and what a block of a gallery script ends with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+from cycler import cycler
 from sphinx_gallery.scrapers import figure_rst
+
+from toposcope.core.drawing import style
+
+SETTINGS: dict[str, Any] = {**style.SETTINGS, "axes.prop_cycle": cycler(color=style.OKABE_ITO)}
+"""The house's style, for figures that a script makes itself; C0, C1, ... are the house's colours."""
+
+
+def house_style(_gallery: Mapping[str, Any], _script: str) -> None:
+    """Set the style before a script runs; the gallery has put matplotlib's own back."""
+    mpl.rcParams.update(SETTINGS)
 
 
 def shown(_block: object, held: Mapping[str, Any], gallery: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 Which seed is odd?
 ==================
 
-Six seeds of one recipe. One of them had another learning rate, and its log says so.
+Six seeds of one recipe. Seed 3 was trained with a quarter of the learning rate; its log has the rate, too.
 """
 
 import numpy as np
@@ -28,5 +28,7 @@ answer = ts.check(runs, horizon=300)
 print(answer)
 
 # %%
-# The odd run lies above the others from early on.
+# The answer names seed 3 by its loss at step 300, 2.522 where the others have 2.211 to 2.244. It says since
+# when it differs (from the start), which setting differs (2.5e-4 at step 1, the others 1e-3), and what to do.
+# The picture shows the same: its curve never meets the others.
 answer.plot()

@@ -47,7 +47,7 @@ _SHOW_NOTHING = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
 CROWD = 800
 """With more marks on one pair of axes, an SVG stores them as a picture: each would be an element."""
 
-_RC: Any = {
+SETTINGS: Any = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
     "axes.grid": True,
@@ -83,6 +83,7 @@ _RC: Any = {
     "ytick.major.width": 0.7,
     "ytick.minor.width": 0.4,
 }
+"""Matplotlib's settings of the style; the site's pictures have them, too."""
 
 
 @contextmanager
@@ -92,9 +93,9 @@ def house() -> Iterator[None]:
     Only the settings of the style are put back. `mpl.rc_context` puts back all of them. If pyplot is imported
     in the block, this also undoes what a notebook's backend has just set, and no picture appears any more.
     """
-    before = {name: mpl.rcParams[name] for name in _RC}
+    before = {name: mpl.rcParams[name] for name in SETTINGS}
     try:
-        mpl.rcParams.update(_RC)
+        mpl.rcParams.update(SETTINGS)
         yield
     finally:
         mpl.rcParams.update(before)
