@@ -56,6 +56,7 @@ def answers(tmp_path_factory) -> dict[str, object]:
         "read_log": ts.read_log(log),
         "check": ts.check(log),
         "cloud": ts.cloud(np.random.default_rng(0).normal(size=(12, 2)), draws=19, quiet=True),
+        "two_sample": ts.two_sample(*np.random.default_rng(0).normal(size=(2, 16, 2)), draws=19),
         "analyze": analysis,
         "report": ts.report(analysis, folder / "report"),
         "forecast": forecast,
@@ -205,7 +206,9 @@ def test_findings_of_laws_and_forecasts_hold_numbers_with_intervals(answers):
     assert {option["action"] for option in on.numbers["options"]} == {"continue", "stop", "scale"}
 
 
-@pytest.mark.parametrize("name", ["analyze", "check", "forecast", "report", "cloud", "fit_scaling_law"])
+@pytest.mark.parametrize(
+    "name", ["analyze", "check", "forecast", "report", "cloud", "two_sample", "fit_scaling_law"]
+)
 def test_a_notebook_shows_ten_lines_a_picture_and_a_table(answers, name):
     shown = answers[name]._repr_html_()
     assert shown.count('src="data:image/png;base64,') == 1

@@ -31,6 +31,7 @@ OPEN = {"config", "data", "numbers"}
 """Objects that differ from finding to finding: any fields."""
 TITLES = {
     "advice": "forecast --advise",
+    "clouds": "cloud FILE OTHER",
     "law": "analyze --law",
     "plan": "weights --plan",
     "rates": "analyze --calibrate",
@@ -236,6 +237,10 @@ def outputs(folder: Path, names: Sequence[str] = ()) -> dict[str, list[object]]:
         ],
         "explain": lambda: [printed(["explain", "loss-spike"]), printed(["explain", "rescaled-tensor"])],
         "cloud": lambda: [printed(["cloud", at(name), "--draws", "19"]) for name in clouds],
+        "clouds": lambda: [
+            printed(["cloud", *map(at, clouds), "--draws", "99"]),
+            printed(["cloud", at("ring.npy"), at("ring.npy"), "--paired", "--distance", "rtd-lite"]),
+        ],
         "train": lambda: [printed([*train, "--out", at("runs")]), printed([*train, "--out", at("runs")])],
         "audit": lambda: [printed(["audit", at("runs")]), printed(["audit", _hurt(folder)]),
                           printed(["audit", moments])],

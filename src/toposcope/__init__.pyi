@@ -9,6 +9,7 @@ from .api import fit_scaling_law as fit_scaling_law
 from .api import forecast as forecast
 from .api import measure as measure
 from .api import report as report
+from .api import two_sample as two_sample
 from .core.errors import InputError as InputError
 from .core.types import Checkpoint as Checkpoint
 from .core.types import Diagram as Diagram

@@ -169,3 +169,107 @@ def test_the_cost_is_said_before_long_work(monkeypatch, capsys):
     monkeypatch.setattr(clouds, "_WORTH_SAYING", 0.0)
     ts.cloud(np.random.default_rng(0).standard_normal((10, 2)), draws=19)
     assert re.match(r"251 diagrams of 10 points: about \d+", capsys.readouterr().err)
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Write a cloud, and the same rows with one axis three times as long."""
+    generator = np.random.default_rng(2)
+    before = generator.normal(size=(64, 4))
+    np.save(tmp_path / "before.npy", before)
+    np.save(tmp_path / "after.npy", before * [3, 1, 1, 1] + generator.normal(0, 0.1, (64, 4)))
+    return [str(tmp_path / name) for name in ("before.npy", "after.npy")]
+
+
+def test_two_clouds_are_compared_and_the_first_line_is_the_answer(two, capsys):
+    assert run("cloud", *two, "--paired") == 0
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(
+        r"The two clouds differ: p = \.0078, all 128 swaps of 8 pairs of blocks of 8 rows; "
+        r"[\d,]+ rows of each find half this shift in 80%\.",
+        first,
+    )
+    assert [line.partition(":")[0] for line in rest] == ["Effect", "Plan", "Tested", "Limits"]
+    assert all(name in rest[2] for name in two)
+
+
+def test_the_answer_on_two_clouds_as_json_has_its_numbers(two, capsys):
+    assert run("cloud", *two, "--paired", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["p"], found["splits"], found["units"]) == ("differ", 1 / 128, 128, [8, 8])
+    assert found["plan"]["low"] < found["plan"]["needed"]
+    assert found["plan"]["needed"] % 8 == 0
+
+
+def test_two_equal_clouds_show_no_difference_and_what_could_have_been_missed():
+    answer = ts.two_sample(*np.random.default_rng(3).normal(size=(2, 128, 3)))
+    assert answer.verdict == "no difference shown"
+    assert re.search(r"a shift of \d\.\d+ of their distance is found in 80%\.$", answer.line)
+    assert not any(line.startswith("Plan") for line in answer.lines)
+
+
+def test_too_few_rows_cannot_tell():
+    answer = ts.two_sample(*np.random.default_rng(4).normal(size=(2, 6, 3)), paired=True)
+    assert answer.verdict == "cannot tell"
+    assert answer.line.endswith("allow no p below .25; give at least 12 rows of each.")
+
+
+def test_folders_of_clouds_are_paired_by_the_names_of_their_files(tmp_path, capsys):
+    generator = np.random.default_rng(5)
+    for folder, scale in (("plain", 1.0), ("wide", 3.0)):
+        (tmp_path / folder).mkdir()
+        for seed in range(6):
+            np.save(tmp_path / folder / f"seed{seed}.npy", scale * generator.normal(size=(12, 3)))
+    folders = [str(tmp_path / name) for name in ("plain", "wide")]
+    assert run("cloud", *folders, "--paired", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["unit"], found["p"]) == ("cloud", 1 / 32)
+    (tmp_path / "wide" / "seed5.npy").rename(tmp_path / "wide" / "seed6.npy")
+    assert run("cloud", *folders, "--paired") == 2
+    assert "'seed5'" in capsys.readouterr().err
+
+
+def test_a_stack_of_clouds_in_a_file_is_a_group(tmp_path):
+    stacks = np.random.default_rng(6).normal(size=(2, 5, 12, 2))
+    np.save(tmp_path / "a.npy", stacks[0])
+    answer = ts.two_sample(tmp_path / "a.npy", stacks[1])
+    assert (answer.test.unit, answer.test.sizes) == ("cloud", (5, 5))
+    assert answer.names == (str(tmp_path / "a.npy"), "B")
+
+
+def test_paired_clouds_are_subsampled_alike():
+    points = np.random.default_rng(7).normal(size=(200, 2))
+    answer = ts.two_sample(points, points, paired=True, max_points=64)
+    assert (answer.test.sizes, answer.test.p) == ((8, 8), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["B", "--noise", "0.3"], "--noise: it belongs to the ring of one cloud"),
+        (["--paired"], "--paired: it compares two clouds"),
+        (["B", "C"], "3 files were given"),
+        (["B", "--distance", "hausdorff"], "--distance 'hausdorff': it does not compare two clouds"),
+        (["B", "--distance", "rtd-lite"], "add --paired"),
+        (["B", "--draws", "3"], "--draws 3: a p-value of .05 needs at least 19 draws"),
+        (["B", "--max-points", "1"], "--max-points 1: give at least 2 rows"),
+        (["B", "--block", "1"], "--block 1: a block has at least 2 rows"),
+        (["short", "--paired"], "short.npy 20, which cannot be pairs"),
+        (["holed"], "holed.npy[2, 1] is nan"),
+        (["folder"], "has no file of points"),
+        (["stack"], "stack.npy several clouds; give two of one kind"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(words, said, tmp_path, capsys):
+    points = np.random.default_rng(8).normal(size=(32, 2))
+    holed = np.where(np.arange(64).reshape(32, 2) == 5, np.nan, points)
+    arrays = {"A": points, "B": points, "C": points, "short": points[:20], "holed": holed}
+    for name, array in {**arrays, "stack": points.reshape(4, 8, 2)}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    (tmp_path / "folder").mkdir()
+    names = [str(tmp_path / f"{word}.npy") if word in {*arrays, "stack"} else
+             str(tmp_path / word) if word == "folder" else word for word in words]  # fmt: skip
+    assert run("cloud", tmp_path / "A.npy", *names) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1

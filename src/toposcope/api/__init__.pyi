@@ -18,6 +18,8 @@ from .results import Reply as Reply
 from .results import Report as Report
 from .text_request import TextRequest as TextRequest
 from .tuned import AdapterComparison as AdapterComparison
+from .two_sample_answer import TwoSampleAnswer as TwoSampleAnswer
+from .two_samples import two_sample as two_sample
 
 __all__ = [
     "AdapterComparison",
@@ -30,6 +32,7 @@ __all__ = [
     "RingAnswer",
     "ScalingLaw",
     "TextRequest",
+    "TwoSampleAnswer",
     "analyze",
     "audit",
     "average",
@@ -40,4 +43,5 @@ __all__ = [
     "forecast",
     "measure",
     "report",
+    "two_sample",
 ]  # fmt: skip

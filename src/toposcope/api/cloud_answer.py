@@ -13,7 +13,7 @@ import numpy as np
 from toposcope.clouds.nulls import NULLS
 from toposcope.clouds.ring import LEVEL, STATISTICS
 from toposcope.core.answered import Tables, answered
-from toposcope.core.forms import listed
+from toposcope.core.forms import listed, probability
 from toposcope.topology.summaries import summaries
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class RingAnswer:
     @property
     def line(self) -> str:
         """The answer in one line."""
-        test, sure = self.test, f"p = {_p(self.test.largest_p)}, {self.test.draws:,} draws"
+        test, sure = self.test, f"p = {probability(self.test.largest_p)}, {self.test.draws:,} draws"
         if self.verdict == RING:
             times = f"is {test.ratio / test.most_allowed:.2g} x the limit of clouds without a ring"
             return f"Ring: yes; its longest loop (H1 bar) {times} ({sure}, false rings <= {LEVEL:.0%})."
@@ -197,7 +197,7 @@ class RingAnswer:
     @property
     def title(self) -> str:
         """The title of the figure: the finding in a few words."""
-        sure = f"p = {_p(self.test.largest_p)}"
+        sure = f"p = {probability(self.test.largest_p)}"
         if self.verdict == RING:
             return f"A ring ({self.test.ratio / self.test.most_allowed:.2g} x its nulls, {sure})"
         return f"No ring shown ({sure})" if self.verdict == NONE else "Ring: cannot tell"
@@ -284,7 +284,3 @@ def finite(value: Any) -> Any:
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value
-
-
-def _p(value: float) -> str:
-    return f"{value:.2g}".removeprefix("0") if value < 1 else "1"

@@ -43,7 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "embeddings": "Measure how every checkpoint represents a set of texts.",
         "landscape": "Measure the loss surface around every checkpoint.",
         "optimizer": "Measure the optimiser's state: updates, rates, noise, moments.",
-        "cloud": "Say whether a cloud of points has a ring, with an error rate.",
+        "cloud": "Say whether a cloud of points has a ring, or whether two clouds differ.",
     },
     "Read the measurements": {
         "analyze": "Test whether the measurements say more than the loss does.",

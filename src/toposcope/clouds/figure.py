@@ -53,6 +53,18 @@ def draw_nulls(test: RingTest, ax: Axes) -> Axes:
     return ax
 
 
+def draw_splits(values: np.ndarray, title: str, ax: Axes | None = None) -> Axes:
+    """Draw the statistic of every split as a histogram, and that of the given groups as a line."""
+    with on_axes(ax, 4.0) as ax:
+        ax.hist(values, bins=min(40, max(len(values) // 4, 2)), color=NULL, label="members exchanged")
+        ax.axvline(values[0], color=OKABE_ITO[1], linewidth=1.6, label="as given")
+        ax.set_xlabel("distance of the groups")
+        ax.set_ylabel("number of ways")
+        ax.set_title(title)
+        ax.legend(loc="upper right")
+    return ax
+
+
 def ring_figure(plane: RingPlane, test: RingTest, title: str) -> Figure:
     """Draw both panels side by side: the plane, and the bar beside those of the nulls."""
     with house():

@@ -22,6 +22,8 @@ LEAST_POINTS = 4
 """The fewest distinct points of a ring."""
 _NAMED = 5
 """The largest number of arrays that a message names."""
+SUFFIXES = (".npy", ".npz", ".safetensors", ".parquet")
+"""The endings of files of points."""
 _MAGIC = b"\x93NUMPY"
 
 
@@ -37,11 +39,7 @@ def read_cloud(X: Any, *, tensor: str | None = None, columns: Sequence[str] = ()
     if isinstance(X, str | os.PathLike):
         values, name = _of_file(Path(X).expanduser(), tensor, columns)
     else:
-        if tensor is not None or columns:
-            raise InputError(
-                f"{option('tensor')} and {option('columns')} choose parts of a file, and an array has none",
-                remedy="leave them out",
-            )
+        _refuse_parts(tensor, columns)
         values, name = X, "X"
     points = check_points(values, name=name)
     distinct = len(np.unique(np.asarray(points[: 100 * LEAST_POINTS], np.float64), axis=0))
@@ -53,6 +51,42 @@ def read_cloud(X: Any, *, tensor: str | None = None, columns: Sequence[str] = ()
             f"{LEAST_POINTS}: give more rows"
         )
     return points, name
+
+
+def read_sample(X: Any, *, tensor: str | None = None, columns: Sequence[str] = ()) -> tuple[Any, list[str]]:
+    """Return a cloud (n, d), a stack of clouds (k, n, d), or a list of them, and the name of each cloud.
+
+    A file has one cloud, or a stack in an array of three dimensions; a folder has a cloud in each file.
+    Anything but a path is returned as it is.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or a folder has no file of points.
+    """
+    if not isinstance(X, str | os.PathLike):
+        _refuse_parts(tensor, columns)
+        return X, []
+    path = Path(X).expanduser()
+    if not path.is_dir():
+        values, name = _of_file(path, tensor, columns)
+        return (values if np.ndim(values) == 3 else check_points(values, name=name)), [name]
+    files = sorted(one for one in path.iterdir() if one.suffix.lower() in SUFFIXES)
+    if not files:
+        raise InputError(
+            f"{path}: has no file of points; give a folder with {listed(SUFFIXES, last=' or ')} files"
+        )
+    return [check_points(_of_file(one, tensor, columns)[0], name=str(one)) for one in files], [
+        one.stem for one in files
+    ]
+
+
+def _refuse_parts(tensor: str | None, columns: Sequence[str]) -> None:
+    if tensor is not None or columns:
+        raise InputError(
+            f"{option('tensor')} and {option('columns')} choose parts of a file, and an array has none",
+            remedy="leave them out",
+        )
 
 
 def _of_file(path: Path, tensor: str | None, columns: Sequence[str]) -> tuple[Any, str]:

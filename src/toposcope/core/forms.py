@@ -31,6 +31,15 @@ def number(value: object, form: str) -> str:
     return NONE if value is None or pd.isna(value) else minus(form.format(value))  # type: ignore[call-overload]
 
 
+def probability(value: float) -> str:
+    """Return a p-value to two figures, without the zero before the point.
+
+    >>> probability(0.0078125), probability(1.0)
+    ('.0078', '1')
+    """
+    return f"{value:.2g}".removeprefix("0") if value < 1 else "1"
+
+
 def interval(line: Line, low: str, high: str, form: str) -> str:
     """Return "[low, high]" from two columns of a line, empty when either is missing."""
     a, b = number(line.get(low), form), number(line.get(high), form)

@@ -4,7 +4,8 @@
 (`bottleneck`, `wasserstein`), curves and images of one (`betti_curve`, `euler_curve`, `entropy_curve`,
 `landscape`, `silhouette`, `persistence_image`, `crocker`), numbers (`summaries`, `persistent_entropy`,
 `neural_persistence`), dimensions (`twonn`, `mle_dimension`, `ph_dimension`, `magnitude`); a test of two
-groups of diagrams (`two_sample`), and their exchange with other packages (`from_gudhi`, `to_ripser` and so
+groups of diagrams or two clouds (`two_sample`), a distance of clouds of the same rows (`rtd_lite`), and
+their exchange with other packages (`from_gudhi`, `to_ripser` and so
 on). A diagram is a `Diagram` or any array of shape (n, 2).
 
 >>> diagram = [[0.0, 1.0], [0.2, 0.9]]
@@ -53,6 +54,8 @@ from toposcope.topology.neural_persistence import weight_diagram as weight_diagr
 from toposcope.topology.rips import rips as rips
 from toposcope.topology.rips import rips_batch as rips_batch
 from toposcope.topology.rips import rips_memory as rips_memory
+from toposcope.topology.rtd_lite import rtd_lite as rtd_lite
+from toposcope.topology.rtd_lite import rtd_lite_matrix as rtd_lite_matrix
 from toposcope.topology.summaries import persistent_entropy as persistent_entropy
 from toposcope.topology.summaries import summaries as summaries
 from toposcope.topology.surface_homology import surface_homology as surface_homology
@@ -116,6 +119,8 @@ __all__ = [
     "rips",
     "rips_batch",
     "rips_memory",
+    "rtd_lite",
+    "rtd_lite_matrix",
     "shuffled_deep_graph_persistence",
     "shuffled_neural_persistence",
     "shuffled_spanning_tree_weights",
