@@ -47,7 +47,7 @@ def test_wikitext2_as_the_paper_counts_it(shared_data: Path) -> None:
     [
         (
             lambda folder: str(folder / "absent"),
-            "neither python-docs, wikitext2, nor an existing file or folder",
+            "neither python-docs, installed, wikitext2, nor an existing file or folder",
         ),
         (lambda folder: str(folder), "contains no .txt, .tokens, .md file"),
         (lambda folder: _write(folder / "x.txt", b"\xff\xff"), "is not UTF-8 text"),

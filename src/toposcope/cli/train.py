@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     type=int,
     help="How long to train: the number of optimiser steps.",
 )
-@click.option("--corpus", help="Text to train on: python-docs, wikitext2, a file or a folder.")
+@click.option("--corpus", help="Text to train on: python-docs, installed, wikitext2, a file or a folder.")
 @click.option(
     "--gradients", is_flag=True, help="Also save the gradients on a fixed batch at every checkpoint."
 )

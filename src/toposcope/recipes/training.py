@@ -17,7 +17,7 @@ from toposcope.recipes import toml_text
 from toposcope.recipes.strict import build, nearest
 
 TASKS = ("language", "modular-addition")
-TOKENIZERS = ("characters", "bpe")
+TOKENIZERS = ("characters", "bpe", "byte-bpe")
 
 
 @dataclass(frozen=True, slots=True)

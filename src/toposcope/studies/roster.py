@@ -15,6 +15,7 @@ OWN: Mapping[str, str] = {
     "seed001": "seed001",
     "seed003": "seed003",
     "seed004": "seed004",
+    "scale": "scale",
     "landscape": "landscape",
     "grokking": "grokking",
     "synthetic": "synthetic",

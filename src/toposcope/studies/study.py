@@ -30,7 +30,9 @@ SEEDS = click.option(
     "--seeds", type=click.IntRange(min=1), default=1, show_default=True,
     help="Number of training replicates of each size. Their seeds are 42, 43, ...",
 )  # fmt: skip
-CORPUS = click.option("--corpus", help="Text to train on: python-docs, wikitext2, a file or a folder.")
+CORPUS = click.option(
+    "--corpus", help="Text to train on: python-docs, installed, wikitext2, a file or a folder."
+)
 
 
 @dataclass(frozen=True, slots=True)

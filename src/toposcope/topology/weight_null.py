@@ -7,6 +7,7 @@ neural persistence over this null is structure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from toposcope.kernels.random_tree import merge_ranks
 from toposcope.kernels.selection import absolute_moments, key_of_rank, largest_keys
 from toposcope.topology.neural_persistence import NormalizationName, diagram_of_tree, neural_persistence
 from toposcope.topology.units import binary_exponent, scaled
-from toposcope.topology.validation import check_matrix, require_finite
+from toposcope.topology.validation import check_matrix, check_tensor, on_device, require_finite
 
 Randomness = np.random.Generator | Sequence[np.random.Generator]
 
@@ -38,7 +39,8 @@ def shuffled_spanning_tree_weights(
 
     Parameters
     ----------
-    W : array_like, shape (n_out, n_in)
+    W : array_like or torch.Tensor, shape (n_out, n_in)
+        The largest entries of a tensor on a GPU are found there.
     draws : int
         Number of permutations; a sequence of generators gives one for each instead.
     rng : numpy.random.Generator or sequence of them
@@ -62,7 +64,7 @@ def shuffled_spanning_tree_weights(
     >>> shuffled_spanning_tree_weights(W, 1, rng=np.random.default_rng(0))[0][:2]
     array([4., 3.])
     """
-    matrix = check_matrix(W, name=name, finite=False)
+    matrix = W if on_device(W) else check_matrix(W, name=name, finite=False)
     generators = [rng] * draws if isinstance(rng, np.random.Generator) else list(rng)
     if not generators:
         raise InputError(f"draws = {draws} must be at least 1")
@@ -70,14 +72,22 @@ def shuffled_spanning_tree_weights(
     ranks = run_blocks(
         lambda generator: merge_ranks(matrix.shape[0], matrix.shape[1], generator),
         generators,
-        serial=together or matrix.size < SERIAL_BELOW,
+        serial=together or math.prod(matrix.shape) < SERIAL_BELOW,
     )
+    largest = _largest(matrix, 1 + max(int(r[-1]) for r in ranks), name)
+    return [largest[r] for r in ranks]
+
+
+def _largest(matrix: Any, count: int, name: str) -> np.ndarray:
+    """Return the `count` largest magnitudes, descending, float64."""
+    if on_device(matrix):
+        check_tensor(matrix, name=name, rank="a weight matrix")
+        return matrix.detach().abs().flatten().topk(count).values.double().cpu().numpy()
     bits, mask = magnitude_bits(matrix)
-    keys = largest_keys(bits, mask, 1 + max(int(r[-1]) for r in ranks))
-    largest = keys.view(matrix.dtype).astype(np.float64)
+    largest = largest_keys(bits, mask, count).view(matrix.dtype).astype(np.float64)
     if not np.isfinite(largest[0]):
         require_finite(matrix, name)
-    return [largest[r] for r in ranks]
+    return largest
 
 
 def shuffled_neural_persistence(

@@ -3,6 +3,10 @@ from .api import train as train
 from .corpus import load_corpus as load_corpus
 from .grokking import fourier_plane as fourier_plane
 from .grokking import frequency_power as frequency_power
+from .in_memory import InMemoryRun as InMemoryRun
+from .in_memory import LiveCheckpoint as LiveCheckpoint
+from .in_memory import parameters_of as parameters_of
+from .in_memory import token_data as token_data
 from .loop import TrainingStep as TrainingStep
 from .neox import SHAPES as SHAPES
 from .neox import NeoxPlan as NeoxPlan

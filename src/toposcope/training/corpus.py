@@ -8,6 +8,7 @@ from pathlib import Path
 
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.core.wording import option
+from toposcope.training.installed import NAME, installed_text
 
 WIKITEXT_REPOSITORY = "Salesforce/wikitext"
 WIKITEXT_REVISION = "refs/convert/parquet"
@@ -34,8 +35,9 @@ class Corpus:
 
 
 def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
-    """Return the corpus called `name`: "python-docs", "wikitext2", or a text file or folder.
+    """Return the corpus called `name`: "python-docs", "installed", "wikitext2", or a text file or folder.
 
+    "installed" is sources and documentation of the packages of this Python (`training.installed`).
     "wikitext2" reads the hub's parquet conversion of the dataset; "wikitext2@REVISION" pins a commit of it.
     A folder with `wiki.train.tokens` and `wiki.valid.tokens` has its own split; in any other folder, the
     `.txt`, `.tokens` and `.md` files are joined in sorted order. Without a split, the last `heldout_fraction`
@@ -48,6 +50,8 @@ def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
     """
     if name == "python-docs":
         return _split(name, _python_docs(), heldout_fraction)
+    if name == NAME:
+        return _installed(heldout_fraction)
     if name == "wikitext2" or name.startswith("wikitext2@"):
         return _wikitext2(name.partition("@")[2] or WIKITEXT_REVISION)
     path = Path(name).expanduser()
@@ -56,7 +60,7 @@ def load_corpus(name: str, *, heldout_fraction: float = 0.1) -> Corpus:
     if path.is_file():
         return _split(path.name, _read(path), heldout_fraction)
     raise InputError(
-        "this is neither python-docs, wikitext2, nor an existing file or folder",
+        "this is neither python-docs, installed, wikitext2, nor an existing file or folder",
         argument="corpus",
         value=name,
         remedy="give one of these",
@@ -100,6 +104,13 @@ def _python_docs() -> str:
     except ImportError:
         raise InputError(f"this Python ships without pydoc_data.topics; {_FILE_ROUTE}") from None
     return "\n\n".join(topics[key] for key in sorted(topics))
+
+
+def _installed(heldout_fraction: float) -> Corpus:
+    train, heldout = installed_text(heldout_fraction)
+    if not train or not heldout:
+        raise InputError(f"this Python has too few files of installed packages; {_FILE_ROUTE}")
+    return Corpus(NAME, train, heldout)
 
 
 def _wikitext2(revision: str) -> Corpus:

@@ -14,11 +14,15 @@ from toposcope.training.shapes import GPTShape
 class Engine:
     """A model whose parameters and gradients are views of two flat buffers, and its optimiser.
 
-    `model` is live: it always has the current parameters and gradients.
+    `model` is live: it always has the current parameters and gradients. In half precision the products are
+    bfloat16 and the attention is the device's fastest: a repetition then differs in its last digits.
     """
 
-    def __init__(self, shape: GPTShape, recipe: TrainingRecipe, values: np.ndarray, *, device: str) -> None:
+    def __init__(
+        self, shape: GPTShape, recipe: TrainingRecipe, values: np.ndarray, *, device: str, half: bool = False
+    ) -> None:
         self._device = torch.device(device)
+        self._half = half
         self._clip = recipe.gradient_clip
         self._values = torch.nn.Parameter(torch.from_numpy(values.copy()).to(self._device))
         self._grads = torch.zeros_like(self._values, requires_grad=False)
@@ -47,10 +51,17 @@ class Engine:
 
     def _loss(self, tokens: np.ndarray) -> torch.Tensor:
         batch = torch.from_numpy(tokens).to(self._device)
+        if self._half:
+            with torch.autocast(self._device.type, torch.bfloat16):
+                return self.model.loss(batch)
         if self._device.type == "cpu":
             return self.model.loss(batch)
         with sdpa_kernel(SDPBackend.MATH):  # the fused backward passes on GPUs add in any order
             return self.model.loss(batch)
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Return the live parameters by name, on the device, without gradients."""
+        return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
 
     def norms(self) -> tuple[float, float]:
         """Return the Euclidean norms of the gradients and of the parameters."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _UNKNOWN = "[UNK]"
+_LEARNT = 32_000_000
+"""Characters from which merges of bytes are learnt: more change only the rarest merges."""
+_BLOCK, _TOGETHER = 1 << 16, 256
+"""Characters of a block, and blocks that are encoded at a time: they bound memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +51,10 @@ def tokenize(corpus: Corpus, recipe: TrainingRecipe, *, tokenizer: str = "") -> 
     if recipe.tokenizer == "characters":
         parts = [characters(text, recipe.vocabulary) for text in (corpus.train, corpus.heldout)]
     else:
-        trained = _load(tokenizer) if tokenizer else _train_bpe(corpus.train, recipe.vocabulary)
-        parts = [
-            np.array(trained.encode(text).ids, dtype=np.int64) for text in (corpus.train, corpus.heldout)
-        ]
+        train = {"bpe": _train_bpe, "byte-bpe": _train_byte_bpe}[recipe.tokenizer]
+        trained = _load(tokenizer) if tokenizer else train(corpus.train, recipe.vocabulary)
+        of_text = _blocks if recipe.tokenizer == "byte-bpe" else _whole
+        parts = [_encoded(trained, of_text(text)) for text in (corpus.train, corpus.heldout)]
         tokenizer = trained.to_str()
     for part, tokens in zip(("training", "held-out"), parts, strict=True):
         if len(tokens) <= recipe.context:
@@ -125,6 +131,42 @@ def _train_bpe(text: str, vocabulary: int) -> Tokenizer:
     )
     tokenizer.train_from_iterator(text.splitlines(keepends=True), trainer)
     return tokenizer
+
+
+def _train_byte_bpe(text: str, vocabulary: int) -> Tokenizer:
+    """Return merges of bytes with GPT-2's pieces: a run of spaces is a piece, and nothing is unknown."""
+    library = _library()
+    tokenizer = library.Tokenizer(library.models.BPE())
+    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = library.trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_blocks(text[:_LEARNT]), trainer)
+    return tokenizer
+
+
+def _encoded(tokenizer: Tokenizer, blocks: Iterator[str]) -> np.ndarray:
+    """Return the tokens of the blocks of a text, int64; some blocks are encoded in parallel."""
+    parts = [np.empty(0, np.int64)]
+    while together := list(itertools.islice(blocks, _TOGETHER)):
+        encoded = tokenizer.encode_batch(together) if len(together) > 1 else map(tokenizer.encode, together)
+        parts += [np.array(one.ids, dtype=np.int64) for one in encoded]
+    return np.concatenate(parts)
+
+
+def _whole(text: str) -> Iterator[str]:
+    yield text
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Yield a text in blocks of whole lines, each of at least `_BLOCK` characters but the last."""
+    start = 0
+    while start < len(text):
+        stop = text.find("\n", start + _BLOCK) + 1 or len(text)
+        yield text[start:stop]
+        start = stop
 
 
 def _library():
