@@ -20,6 +20,7 @@ OWN: Mapping[str, str] = {
     "grokking": "grokking",
     "synthetic": "synthetic",
     "public-runs": "public_runs",
+    "claims": "reexamined",
 }
 """Name -> folder, in the order in which the studies are listed; each has a `STUDY` in its `study.py`."""
 

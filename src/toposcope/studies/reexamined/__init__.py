@@ -1,0 +1,1 @@
+"""Published claims about the topology of networks, tested again on models that are trained here."""
