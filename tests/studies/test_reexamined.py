@@ -49,18 +49,20 @@ def test_clusters_that_merge_over_depth_are_found_and_their_gaussian_stand_ins_a
     def stand_in(g: np.random.Generator) -> list[np.ndarray]:
         return [family.twin_of(cloud, g) for cloud in merged(g)]
 
-    (found,), _ = clusters.judge(cluster_rows(merged, apart))
-    assert found.judgement is Standing.HOLDS
-    (gaussian,), _ = clusters.judge(cluster_rows(stand_in, apart))
-    assert gaussian.judgement in (Standing.FAILS, Standing.OUTDONE)
+    found, _ = clusters.judge(cluster_rows(merged, apart))
+    fall, to_one = (claim.judgement for claim in found)
+    assert to_one is Standing.HOLDS
+    assert fall in (Standing.HOLDS, Standing.OUTDONE)  # the b0 of a cloud without clusters can fall further
+    gaussian, _ = clusters.judge(cluster_rows(stand_in, apart))
+    assert all(claim.judgement is not Standing.HOLDS for claim in gaussian)
 
 
 def test_clusters_that_also_merge_before_training_do_not_count() -> None:
     def merged(g: np.random.Generator) -> list[np.ndarray]:
         return merging(g, apart=(9.0, 1.0, 0.0))
 
-    (claim,), _ = clusters.judge(cluster_rows(merged, merged))
-    assert claim.judgement is Standing.FAILS
+    found, _ = clusters.judge(cluster_rows(merged, merged))
+    assert [claim.judgement for claim in found] == [Standing.FAILS, Standing.FAILS]
 
 
 def stopping_rows(persistence, spread) -> pd.DataFrame:  # type: ignore[no-untyped-def]
@@ -206,7 +208,7 @@ def test_every_claim_is_measured_while_a_run_trains_and_no_run_is_trained_twice(
         for name in ("base", "rate-0.01-batch-2", "overfitting")
         for seed in (42, 43)
     ]
-    assert len(first[0].rows) == 8
+    assert len(first[0].rows) == 9
     assert STUDY.sections(call, seeds=2)[0] == first[0]
     assert len(said) == 6
 

@@ -30,6 +30,8 @@ STEPS, EVERY = 200, 5
 POINTS = 120
 EARLY = 0.25
 """The share of the fine-tuning that counts as early."""
+LEAST_PEAK = 0.1
+"""A peak is at least a tenth of the mean; below that it is not visible beside the noise of a single run."""
 TUNED, SAME, UNTRAINED = "tuned", "same text", "untrained"
 CONDITIONS = {
     TUNED: "a trained network, on another kind of text",
@@ -153,7 +155,7 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
         f"{shown(100 * real['peak'], '+.0f')}% of the mean",
         statistic=f"{len(real)} runs; minus Gaussian twins {shown(100 * over[0], '+.0f')}, minus training on "
         f"the same text {shown(100 * over[1], '+.0f')} points",
-        judgement=_judgement(mean_interval(real["peak"]), 0.0, over),
+        judgement=_judgement(mean_interval(real["peak"]), LEAST_PEAK, over),
     )
     over = [real["changed"] - twin["changed"], real["changed"] - real["moved"]]
     early = Claim(
@@ -174,7 +176,7 @@ def _judgement(interval: tuple[float, float, float], least: float, over: Sequenc
     if not np.isfinite([low, high]).all():
         return Standing.UNTESTED
     if low <= least:
-        return Standing.FAILS if high < least or least == 0 else Standing.UNTESTED
+        return Standing.FAILS if high < least else Standing.UNTESTED
     beyond = all(mean_interval(difference)[1] > 0 for difference in over)
     return Standing.HOLDS if beyond else Standing.OUTDONE
 
