@@ -123,7 +123,7 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
     fall = Claim(
         text="b0 falls through depth in trained transformers, and not in untrained ones",
         source="Kruger 2026: 519 to 1 (Qwen3-4B); untrained 503 to 968",
-        **_compared([kind["fall"] for kind in kinds], ".1f", 0.0, "halvings from the embedding to the least"),
+        **_compared([kind["fall"] for kind in kinds], ".1f", 0.0, " halvings from the embedding to the least"),
     )
     to_one = Claim(
         text="b0 falls to 1 through depth in trained transformers, and not in untrained ones",
@@ -138,7 +138,7 @@ def _compared(kinds: Sequence[pd.Series], form: str, least: float, unit: str) ->
     trained, untrained, twins = kinds
     beside = [trained - other for other in (untrained, twins)]
     return {
-        "here": f"{shown(trained, form)} {unit}; untrained {shown(untrained, form)}",
+        "here": f"{shown(trained, form)}{unit}; untrained {shown(untrained, form)}",
         "statistic": f"{len(trained)} runs; Gaussian clouds of the same covariance {shown(twins, form)}; "
         f"trained minus untrained {shown(beside[0], '+' + form)}, minus Gaussian "
         f"{shown(beside[1], '+' + form)}",
