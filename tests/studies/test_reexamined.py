@@ -106,12 +106,15 @@ def moment_rows(shared: float) -> pd.DataFrame:
         for name, own in zip([*moments.FEATURES, *moments.BASELINES], noise[2:], strict=True):
             table[name] = drift + (shared * noise[0] + own if name == "m" else own)
         rows.append(pd.DataFrame(table))
-    return pd.concat(rows).assign(learning_rate=1e-3)
+    learning = pd.concat(rows).assign(learning_rate=1e-3)
+    still = learning.assign(loss=g.standard_normal(len(learning)))
+    plans = ((moments.LEARNING, learning), (moments.STILL, still))
+    return pd.concat([table.assign(plan=name) for name, table in plans], ignore_index=True)
 
 
 @pytest.mark.slow
 def test_moments_that_move_with_the_loss_are_found_and_a_shared_drift_is_not() -> None:
-    (m, _), (table,) = moments.judge(moment_rows(3.0))
+    (m, _), (table, _) = moments.judge(moment_rows(3.0))
     assert m.judgement is Standing.HOLDS
     assert len(table.rows) == 2 * (len(moments.FEATURES) + len(moments.BASELINES))
     (m, scaled), _ = moments.judge(moment_rows(0.0))
@@ -203,14 +206,11 @@ def test_every_claim_is_measured_while_a_run_trains_and_no_run_is_trained_twice(
     said: list[str] = []
     call = StudyCall(out=tmp_path, say=said.append)
     first = STUDY.sections(call, seeds=2)
-    assert said == [
-        f"training {name}, seed {seed}"
-        for name in ("base", "rate-0.01-batch-2", "overfitting")
-        for seed in (42, 43)
-    ]
+    trained = ("base", "rate-0.01-batch-2", "overfitting", "rate-0")
+    assert said == [f"training {name}, seed {seed}" for name in trained for seed in (42, 43)]
     assert len(first[0].rows) == 9
     assert STUDY.sections(call, seeds=2)[0] == first[0]
-    assert len(said) == 6
+    assert len(said) == 8
 
 
 def test_the_moments_are_those_that_the_optimizer_has(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest, spearmanr
 
 from toposcope.core.seeding import rng
-from toposcope.studies.claims import Claim, Standing
+from toposcope.studies.claims import Claim, Standing, of_verdict
 from toposcope.studies.reexamined.family import BASE, Row, RunPlan, twin_of, with_seeds
 from toposcope.studies.sections import Section
 from toposcope.study import family_table, from_frame, lag_table
@@ -17,6 +18,8 @@ from toposcope.topology import neural_persistence, shuffled_neural_persistence
 from toposcope.training import TrainingStep
 
 NAME = "moments"
+LEARNING, STILL = "base", "rate-0"
+STEMS = {"m": "m", "scaled": "m/√v"}
 DRAWS = 3
 """Shuffles for the excess, a mean over 18 matrices."""
 FEATURES = {
@@ -37,8 +40,10 @@ LEVEL = 0.05
 
 
 def plans(seeds: int) -> list[RunPlan]:
-    """Return the runs of the base recipe."""
-    return [RunPlan("base", with_seeds(BASE, seeds), {NAME: lambda: measure})]
+    """Return the runs of the base recipe, and runs at a rate of 0, whose networks stay untrained."""
+    still = replace(BASE, learning_rate=0.0, final_learning_rate=0.0, weight_decay=0.0)
+    recipes = {LEARNING: BASE, STILL: still}
+    return [RunPlan(name, with_seeds(one, seeds), {NAME: lambda: measure}) for name, one in recipes.items()]
 
 
 def measure(event: TrainingStep) -> Iterable[Row]:
@@ -85,18 +90,21 @@ def moments_of(event: TrainingStep) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
     """Judge both kinds of moments: whether one adds to a loss beyond the drift, and no baseline does."""
-    tested = pd.concat([_tested(rows, FEATURES), _tested(rows, BASELINES)], ignore_index=True)
-    claims = [_claim(rows, tested, stem, label) for stem, label in (("m", "m"), ("scaled", "m/√v"))]
-    return claims, [_table(rows, tested)]
+    learning, still = (rows[rows["plan"] == name] for name in (LEARNING, STILL))
+    tested = pd.concat([_tested(learning, FEATURES), _tested(learning, BASELINES)], ignore_index=True)
+    untrained = _tested(still, FEATURES, ["loss"])  # the held-out loss of weights that stay does not move
+    claims = [_claim(learning, tested, untrained, stem, label) for stem, label in STEMS.items()]
+    return claims, [_table("The moments and the loss", learning, tested),
+                    _table("The moments of networks that do not learn", still, untrained)]  # fmt: skip
 
 
-def _tested(rows: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
+def _tested(rows: pd.DataFrame, columns: Iterable[str], targets: Iterable[str] = TARGETS) -> pd.DataFrame:
     """Return the test over all runs of each column with each loss, and in how many runs it moves first."""
     frame = rows.assign(run="seed" + rows["seed"].astype(str))
-    names = list(columns)
-    table = from_frame(frame, features=names, targets=tuple(TARGETS))
-    found = family_table(table, targets=list(TARGETS), columns=names)
-    lags = lag_table(table, targets=list(TARGETS), columns=names)
+    names, losses = list(columns), list(targets)
+    table = from_frame(frame, features=names, targets=tuple(losses))
+    found = family_table(table, targets=losses, columns=names)
+    lags = lag_table(table, targets=losses, columns=names)
     led = lags.dropna(subset="lead_p").groupby(["target", "column"])["lead_p"]
     first, runs = led.apply(lambda p: int((p < LEVEL).sum())), led.count()
     keys = list(zip(found["target"], found["column"], strict=True))
@@ -105,51 +113,54 @@ def _tested(rows: pd.DataFrame, columns: Iterable[str]) -> pd.DataFrame:
     return found
 
 
-def _claim(rows: pd.DataFrame, tested: pd.DataFrame, stem: str, label: str) -> Claim:
-    mine = tested[tested["column"].isin((stem, f"{stem}_excess"))]
+def _claim(rows: pd.DataFrame, tested: pd.DataFrame, untrained: pd.DataFrame, stem: str, label: str) -> Claim:
+    mine, still = (one[one["column"].isin((stem, f"{stem}_excess"))] for one in (tested, untrained))
     beside = tested[tested["column"].isin(BASELINES) & (tested["verdict"] == "adds")]
     best = mine.sort_values("p_holm").iloc[0]
     led = int(mine["first_in"].sum()), int(mine["led_of"].sum())
     p_led = float(binomtest(led[0], led[1], LEVEL, "greater").pvalue) if led[1] else float("nan")
-    rho = [_rho(rows, stem, target) for target in TARGETS]
+    pairs = zip(mine["column"], mine["target"], strict=True)
+    naive = [_naive(rows, column, target) for column, target in pairs]
+    rho = max((rho for rho, _ in naive), key=abs)
+    verdict = next((word for word in ("adds", "cannot tell") if word in set(mine["verdict"])), "trend only")
     return Claim(
         text=f"The bipartite persistence of {label} moves with or before the loss",
         source="a question of this project",
-        here=f"rho over a run {rho[0]:+.2f} with the held-out loss, {rho[1]:+.2f} with the minibatch loss; "
-        f"beyond the drift r {best['r']:+.2f} with the {TARGETS[best['target']]}, p {best['p_holm']:.2g} "
-        "(Holm), the strongest of four",
-        statistic=f"first in {led[0]} of {led[1]} tests (p {p_led:.2g}); a shared r of "
-        f"{best['detectable_r']:.2f} is found in 80%; {len(beside['column'].unique())} of {len(BASELINES)} "
-        "baselines add to a loss",
-        judgement=_judgement(list(mine["verdict"]), bool(len(beside))),
+        here=f"rho over a run up to {rho:+.2f}; beyond the drift r {best['r']:+.2f} with the "
+        f"{TARGETS[best['target']]}, p {best['p_holm']:.2g} (Holm), the strongest of four",
+        statistic=f"{rows['seed'].nunique()} runs; first in {led[0]} of {led[1]} tests (p {p_led:.2g}); a "
+        f"shared r of {best['detectable_r']:.2f} is found in 80%; {len(beside['column'].unique())} of "
+        f"{len(BASELINES)} baselines add to a loss; p {still['p_holm'].min():.2g} in networks that do not "
+        "learn",
+        judgement=_judgement(max(share for _, share in naive) > 0.5, verdict, bool(len(beside))),
     )  # fmt: skip
 
 
-def _judgement(verdicts: list[str], baselines_add: bool) -> Standing:
-    """Judge by the verdicts of the test beyond the drift: adds, trend only, cannot tell."""
-    if "adds" in verdicts:
-        return Standing.OUTDONE if baselines_add else Standing.HOLDS
-    return Standing.UNTESTED if "cannot tell" in verdicts else Standing.DRIFT
+def _judgement(as_written: bool, verdict: str, baselines_add: bool) -> Standing:
+    """Judge by the usual correlation, by the best verdict beyond the drift, and by simpler numbers."""
+    standing = of_verdict(as_written or verdict == "adds", verdict)
+    return Standing.OUTDONE if standing is Standing.HOLDS and baselines_add else standing
 
 
-def _rho(rows: pd.DataFrame, column: str, target: str) -> float:
-    """Return the mean over runs of Spearman's correlation over the checkpoints of a run."""
-    runs = (run for _, run in rows.groupby("seed"))
-    return float(np.mean([spearmanr(run[column], run[target]).statistic for run in runs]))
+def _naive(rows: pd.DataFrame, column: str, target: str) -> tuple[float, float]:
+    """Return Spearman's correlation over a run's checkpoints, and the share of runs with p < .05: means."""
+    found = [spearmanr(run[column], run[target]) for _, run in rows.groupby("seed")]
+    rho, p = (np.array([getattr(one, name) for one in found]) for name in ("statistic", "pvalue"))
+    return float(rho.mean()), float((p < LEVEL).mean())
 
 
-def _table(rows: pd.DataFrame, tested: pd.DataFrame) -> Section:
+def _table(title: str, rows: pd.DataFrame, tested: pd.DataFrame) -> Section:
     def lines() -> Iterator[tuple[object, ...]]:
         for line in tested.to_dict("records"):
             label = {**FEATURES, **BASELINES}[line["column"]]
             yield (
-                label, TARGETS[line["target"]], _rho(rows, line["column"], line["target"]), line["r"],
+                label, TARGETS[line["target"]], _naive(rows, line["column"], line["target"])[0], line["r"],
                 line["p_holm"], line["lag"], line["verdict"], f"{line['first_in']} of {line['led_of']}",
                 line["detectable_r"],
             )  # fmt: skip
 
     return Section(
-        "The moments and the loss",
+        title,
         ("quantity", "loss", "rho over a run", "r beyond the drift", "p, Holm", "lag in checkpoints",
          "verdict", "first in", "r found in 80%"),
         tuple(lines()),
