@@ -16,6 +16,7 @@ from toposcope.studies.reexamined.study import STUDY
 from toposcope.studies.study import StudyCall
 
 SEEDS = range(4)
+ONE_TOKEN = np.zeros(400, int)
 
 
 def merging(g: np.random.Generator, *, apart: tuple[float, ...]) -> list[np.ndarray]:
@@ -25,16 +26,14 @@ def merging(g: np.random.Generator, *, apart: tuple[float, ...]) -> list[np.ndar
     return [centres * distance + square for distance in apart]
 
 
-def cluster_rows(of_seed, untrained) -> pd.DataFrame:  # type: ignore[no-untyped-def]
+def cluster_rows(of_seed, untrained, tokens=ONE_TOKEN) -> pd.DataFrame:  # type: ignore[no-untyped-def]
     """Return rows as the study measures them, of a trained and an untrained network for each seed."""
     rows = []
     for seed in SEEDS:
         for step, make in ((1000, of_seed), (0, untrained)):
             clouds = make(np.random.default_rng(seed))
-            g = np.random.default_rng(100 + seed)
-            for kind, some in (("real", clouds), ("twin", [family.twin_of(cloud, g) for cloud in clouds])):
-                rows += [{"seed": seed, "step": step, "cloud": kind, "draw": 0, **row}
-                         for row in clusters.counts(some)]  # fmt: skip
+            measured = clusters.of_clouds(clouds, tokens, run=f"{seed}-{step}")
+            rows += [{"seed": seed, "step": step, **row} for row in measured]
     return pd.DataFrame(rows)
 
 
@@ -63,6 +62,14 @@ def test_clusters_that_also_merge_before_training_do_not_count() -> None:
 
     found, _ = clusters.judge(cluster_rows(merged, merged))
     assert [claim.judgement for claim in found] == [Standing.FAILS, Standing.FAILS]
+
+
+def test_clusters_that_the_tokens_make_need_no_topology() -> None:
+    def merged(g: np.random.Generator) -> list[np.ndarray]:
+        return merging(g, apart=(9.0, 1.0, 0.0))
+
+    (fall, _), _ = clusters.judge(cluster_rows(merged, apart, tokens=np.arange(400) % 8))
+    assert fall.judgement is Standing.OUTDONE
 
 
 def stopping_rows(persistence, spread) -> pd.DataFrame:  # type: ignore[no-untyped-def]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, Literal
@@ -28,7 +28,13 @@ TWINS = 5
 """Gaussian clouds of the same covariance for each cloud; the means over ten runs need no more."""
 LEAST_CLUSTERS = 5
 """From fewer components at the embedding there is nothing to collapse."""
-CLOUDS = ("real", "twin")
+REAL, TWIN, TOKENS = "real", "twin", "tokens"
+CLOUDS = {
+    REAL: "the states",
+    TWIN: "Gaussian clouds of the same covariance",
+    TOKENS: "the tokens' mean states with Gaussian residuals",
+}
+"""The third has every cluster that the tokens alone make: a cluster of theirs says no more than a mean."""
 
 
 def measures(last_step: int) -> Measure:
@@ -44,18 +50,33 @@ def plans(seeds: int) -> list[RunPlan]:
 def _measure(event: TrainingStep, *, last_step: int) -> Iterable[Row]:
     if event.step not in (0, last_step):
         return
-    clouds = states(event)
-    chosen = subsample(len(clouds[0]), max(SIZES), draw=0, name="cloud of tokens")
-    clouds = [cloud[chosen] for cloud in clouds]
-    yield from ({"cloud": "real", "draw": 0, **row} for row in counts(clouds))
+    tokens, clouds = states(event)
+    chosen = subsample(len(tokens), max(SIZES), draw=0, name="cloud of tokens")
+    yield from of_clouds([cloud[chosen] for cloud in clouds], tokens[chosen], run=event.run)
+
+
+def of_clouds(clouds: Sequence[np.ndarray], tokens: np.ndarray, *, run: str) -> Iterator[Row]:
+    """Yield b0 of the clouds, a layer each, and of `TWINS` draws of both nulls."""
+    yield from ({"cloud": REAL, "draw": 0, **row} for row in counts(clouds))
     for draw in range(TWINS):
-        chance = rng(name="cluster twin", run=event.run, draw=draw)
+        chance = rng(name="cluster twin", run=run, draw=draw)
         twins = [twin_of(cloud, chance) for cloud in clouds]
-        yield from ({"cloud": "twin", "draw": draw, **row} for row in counts(twins))
+        yield from ({"cloud": TWIN, "draw": draw, **row} for row in counts(twins))
+        twins = [token_twin(cloud, tokens, chance) for cloud in clouds]
+        yield from ({"cloud": TOKENS, "draw": draw, **row} for row in counts(twins))
 
 
-def states(event: TrainingStep) -> list[np.ndarray]:
-    """Return the residual stream at every position of the run's held-out texts, a cloud for each layer.
+def token_twin(cloud: np.ndarray, tokens: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+    """Return the mean state of each point's token, with a Gaussian residual of the same covariance."""
+    _, kind = np.unique(tokens, return_inverse=True)
+    sums = np.zeros((kind.max() + 1, cloud.shape[1]))
+    np.add.at(sums, kind, cloud)
+    means = (sums / np.bincount(kind)[:, None])[kind]
+    return means + twin_of(cloud - means, chance)
+
+
+def states(event: TrainingStep) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the tokens of the run's held-out texts, and the residual stream there: a cloud for each layer.
 
     The first is the embedding, then one after each block; the last is not normalised.
     """
@@ -70,7 +91,7 @@ def states(event: TrainingStep) -> list[np.ndarray]:
         for block in model.layers:
             stream = block(stream)
             found.append(stream)
-    return [layer.flatten(0, 1).double().numpy() for layer in found]
+    return tokens.flatten().numpy(), [layer.flatten(0, 1).double().numpy() for layer in found]
 
 
 def counts(clouds: Sequence[np.ndarray]) -> Iterable[Row]:
@@ -114,12 +135,13 @@ def falls(rows: pd.DataFrame) -> pd.DataFrame:
 def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
     """Judge both halves of the claim: b0 falls when trained alone, and it falls to 1 at most settings.
 
-    Each must be so more than in untrained networks; if Gaussian clouds of the same covariance do the same,
-    the spectrum tells as much. They have no clusters, so their b0 starts high and can fall far.
+    Each must be so more than in untrained networks. If Gaussian clouds of the same covariance do the same,
+    the spectrum tells as much; if the tokens' means do, it is the tokens that cluster, and no topology is
+    needed. A Gaussian has no clusters, so its b0 starts high and can fall far.
     """
     found, last = falls(rows), int(rows["step"].max())
     kinds = [found[(found["step"] == step) & (found["cloud"] == cloud)].set_index("seed")
-             for step, cloud in ((last, "real"), (0, "real"), (last, "twin"))]  # fmt: skip
+             for step, cloud in ((last, REAL), (0, REAL), (last, TWIN), (last, TOKENS))]  # fmt: skip
     fall = Claim(
         text="b0 falls through depth in trained transformers, and not in untrained ones",
         source="Kruger 2026: 519 to 1 (Qwen3-4B); untrained 503 to 968",
@@ -136,30 +158,33 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
 
 
 def _compared(kinds: Sequence[pd.Series], form: str, least: float, unit: str) -> dict[str, Any]:
-    """Return what is found, the statistic and the judgement of a number of trained, untrained and twins."""
-    trained, untrained, twins = kinds
-    beside = [trained - other for other in (untrained, twins)]
+    """Return what is found, the statistic and the judgement: of trained, untrained, and both nulls."""
+    trained, untrained, *nulls = kinds
+    beside = [trained - other for other in nulls]
+    over = [mean_interval(one)[1] for one in beside]
     return {
         "here": f"{shown(trained, form)}{unit}; untrained {shown(untrained, form)}",
-        "statistic": f"{len(trained)} runs; Gaussian clouds of the same covariance {shown(twins, form)}; "
-        f"trained minus untrained {shown(beside[0], '+' + form)}, minus Gaussian "
-        f"{shown(beside[1], '+' + form)}",
-        "judgement": _judgement(mean_interval(trained), least, *(mean_interval(one)[1] for one in beside)),
+        "statistic": f"{len(trained)} runs; minus untrained {shown(trained - untrained, '+' + form)}, "
+        f"minus Gaussian clouds of the same covariance {shown(beside[0], '+' + form)}, minus the tokens' "
+        f"means with Gaussian residuals {shown(beside[1], '+' + form)}",
+        "judgement": _judgement(
+            mean_interval(trained), least, mean_interval(trained - untrained)[1], min(over)
+        ),
     }
 
 
 def _judgement(
-    interval: tuple[float, float, float], least: float, over_untrained: float, over_twin: float
+    interval: tuple[float, float, float], least: float, over_untrained: float, over_null: float
 ) -> Standing:
     """Return the judgement from the mean's interval and the low ends of the intervals of differences."""
     _, low, high = interval
-    if not np.isfinite([low, over_untrained, over_twin]).all():
+    if not np.isfinite([low, over_untrained, over_null]).all():
         return Standing.UNTESTED
     if high <= least or over_untrained <= 0:
         return Standing.FAILS
     if low <= least:
         return Standing.UNTESTED
-    return Standing.HOLDS if over_twin > 0 else Standing.OUTDONE
+    return Standing.HOLDS if over_null > 0 else Standing.OUTDONE
 
 
 def _by_layer(rows: pd.DataFrame, last: int) -> Section:
@@ -168,10 +193,16 @@ def _by_layer(rows: pd.DataFrame, last: int) -> Section:
     for metric, cut, layer in product(METRICS, CUTS, sorted(rows["layer"].unique())):
         mine = middle[(middle["metric"] == metric) & (middle["cut"] == cut) & (middle["layer"] == layer)]
         means = mine.groupby(["step", "cloud"])["b0"].mean()
-        table.append((metric, cut, layer, *(means[step, cloud] for step in (last, 0) for cloud in CLOUDS)))
+        table.append((metric, cut, layer, *(float(means[last, cloud]) for cloud in CLOUDS),
+                      *(float(means[0, cloud]) for cloud in CLOUDS)))  # fmt: skip
     return Section(
         "Components by layer",
-        ("metric", "cut", "layer", "b0, trained", "its Gaussian twins", "b0, untrained", "its twins"),
+        (
+            "metric",
+            "cut",
+            "layer",
+            *(f"{when}: {label}" for when in ("trained", "untrained") for label in CLOUDS.values()),
+        ),
         tuple(table),
         f"Means over runs of the number of components of {max(SIZES)} token states, where points closer than "
         "the cut times the median distance are joined. Layer 0 is the embedding.",

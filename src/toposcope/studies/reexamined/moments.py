@@ -49,7 +49,7 @@ def plans(seeds: int) -> list[RunPlan]:
 def measure(event: TrainingStep) -> Iterable[Row]:
     """Yield the numbers of the moments at a checkpoint; before the first update they are zero, and left out.
 
-    The features are those of the subject `optimizer`: by each matrix's maximum, means over the matrices.
+    The formulas are those of the subject `optimizer`, here of whole parameters: means over the matrices.
     """
     if event.heldout_loss is None or event.step == 0:
         return
