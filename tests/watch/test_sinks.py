@@ -19,7 +19,10 @@ from toposcope.watch.sinks import Collected, Summary, open_sink
 from toposcope.watch.sinks.summaries import MOST, Forwarder
 from toposcope.watch.watching import Watching, WatchOptions
 
-SENT = [Summary("a/b", 10, {"toposcope/x": 1.5}), Summary("a/b", 20, {"toposcope/x": 2.5}, ("it broke",))]
+SENT = [
+    Summary("a/b", 10, {"toposcope/x": 1.5}),
+    Summary("a/b", 20, {"toposcope/x": 2.5}, ("it broke",), "stop: it broke"),
+]
 
 
 def _send(where):
@@ -134,6 +137,7 @@ def test_tensorboard_reads_its_scalars_and_texts(tmp_path):
     assert folder.name == "a_b"
     assert [(one.step, one.value) for one in read.Scalars("toposcope/x")] == [(10, 1.5), (20, 2.5)]
     assert read.Tensors("toposcope/alarm")[0].tensor_proto.string_val == [b"it broke"]
+    assert read.Tensors("toposcope/verdict")[0].tensor_proto.string_val == [b"stop: it broke"]
 
 
 def test_wandb_keeps_its_lines_offline(tmp_path, monkeypatch):
@@ -145,6 +149,7 @@ def test_wandb_keeps_its_lines_offline(tmp_path, monkeypatch):
     assert run.settings.mode == "offline"
     assert dict(run.summary)["toposcope/x"] == 2.5
     assert run.summary["toposcope/alarm"] == "step 20: it broke"
+    assert run.summary["toposcope/verdict"] == "stop: it broke"
     run.finish()
     wandb.teardown()  # its service has written everything when it has ended
     (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
@@ -163,6 +168,7 @@ def test_mlflow_answers_with_the_metrics_and_tags(tmp_path, monkeypatch):
     history = client.get_metric_history(run.info.run_id, "toposcope/x")
     assert [(one.step, one.value) for one in history] == [(10, 1.5), (20, 2.5)]
     assert run.data.tags["toposcope.alarm.20.0"] == "it broke"
+    assert run.data.tags["toposcope.verdict"] == "stop: it broke"
 
 
 def test_an_address_that_mlflow_refuses_is_one_line(monkeypatch):
@@ -189,12 +195,12 @@ def test_trackio_keeps_its_metrics_on_this_machine(tmp_path):
         "from trackio.sqlite_storage import SQLiteStorage\n"
         "sink = open_sink('trackio:project')\n"
         "sink.send(Summary('a', 10, {'toposcope/x': 1.5}))\n"
-        "sink.send(Summary('a', 20, {'toposcope/x': 2.5}, ('it broke',)))\n"
+        "sink.send(Summary('a', 20, {'toposcope/x': 2.5}, ('it broke',), 'stop'))\n"
         "logs = SQLiteStorage.get_logs('project', 'a')\n"
-        "print([(one['step'], one['toposcope/x']) for one in logs])\n"
+        "print([(one['step'], one['toposcope/x'], one.get('toposcope/verdict')) for one in logs])\n"
     )  # its folder is read from the environment when it is imported
     made = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"TRACKIO_DIR": str(tmp_path)}, capture_output=True,
         text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
-    assert made.stdout.splitlines()[-1:] == ["[(10, 1.5), (20, 2.5)]"], made.stderr
+    assert made.stdout.splitlines()[-1:] == ["[(10, 1.5, None), (20, 2.5, 'stop')]"], made.stderr

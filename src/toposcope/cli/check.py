@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -58,6 +58,11 @@ if TYPE_CHECKING:
 @click.option(
     "--every", type=float, default=10.0, show_default=True, help="Seconds between two readings with --follow."
 )
+@click.option(
+    "--to", multiple=True, metavar="KIND:WHERE",
+    help="Also send the verdict on each run to tensorboard:FOLDER, wandb:PROJECT, mlflow:ADDRESS or "
+    "trackio:PROJECT. Can be repeated.",
+)  # fmt: skip
 @json_option
 @naming_part_faults("targets")
 def command(
@@ -73,13 +78,14 @@ def command(
     level: float,
     follow: bool,
     every: float,
+    to: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Say whether each run is all right, and forecast its final loss.
 
     LOG is a training log, in any format that toposcope reads. DIR is a folder of logs or of checkpoints.
     STORE is a folder that `toposcope weights` or another measuring command wrote. The command only reads; it
-    writes nothing.
+    writes nothing, except to the trackers that --to names.
 
     The verdict on a run is: all right, look or stop; without a log, it is not judged. It rests on the
     losses, on the loss alarms of `toposcope watch`, and on an audit of the checkpoints in DIR. The final
@@ -91,6 +97,7 @@ def command(
     """
     if not every > 0:
         raise InputError("too short", argument="every", value=every, remedy="give seconds above 0")
+    send = _sender(to)
 
     def look() -> Check:
         from toposcope.api import check
@@ -102,13 +109,34 @@ def command(
         )  # fmt: skip
 
     if follow:
-        return _follow(look, targets, every, as_json=as_json)
+        return _follow(look, targets, every, send, as_json=as_json)
     found = look()
     if as_json:
         print_json(found.to_dict())
     else:
         show(found)
-    return 0 if found.ok else 1
+    return 0 if send(found) and found.ok else 1
+
+
+def _sender(to: Sequence[str]) -> Callable[[Check], bool]:
+    """Return what sends an answer to the trackers that were named, and returns whether all of them took it.
+
+    The trackers are opened before the check. One that is down is a problem, which ends no check.
+    """
+    if not to:
+        return lambda answer: True
+    from toposcope.watch.sinks import open_sink
+    from toposcope.watch.sinks.verdicts import send_verdicts
+
+    sinks = [open_sink(text, "to") for text in to]
+
+    def send(answer: Check) -> bool:
+        problems = [problem for sink in sinks if (problem := send_verdicts(answer, sink))]
+        for problem in problems:
+            say(f"problem: {problem}", err=True)
+        return not problems
+
+    return send
 
 
 def show(found: Check) -> None:
@@ -129,8 +157,15 @@ def _table_that_fits(found: Check) -> Table | None:
     return table if table.fits() else None
 
 
-def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *, as_json: bool) -> int:
-    """Check again whenever a file was written, and print a line when the answer changes."""
+def _follow(
+    look: Callable[[], Check],
+    targets: tuple[str, ...],
+    every: float,
+    send: Callable[[Check], bool],
+    *,
+    as_json: bool,
+) -> int:
+    """Check again whenever a file was written; print a line, and send it, when the answer changes."""
     last_answer: Check | None = None
     seen: list[Written] | None = None
     try:
@@ -142,6 +177,7 @@ def _follow(look: Callable[[], Check], targets: tuple[str, ...], every: float, *
                 if found.differs(last_answer):
                     last_answer = found  # the exit code is that of the last answer
                     click.echo(json.dumps(plain(found.to_dict())) if as_json else found.line)
+                    send(found)
             time.sleep(every)
     except KeyboardInterrupt:
         return 0 if last_answer is not None and last_answer.ok else 1

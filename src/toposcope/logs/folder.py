@@ -9,13 +9,26 @@ from pathlib import Path
 
 from toposcope.core import LOG_FILES, WEIGHT_FILES
 from toposcope.core.errors import SourceError
-from toposcope.logs.dialects.dialect import EVENTS
+from toposcope.logs.dialects.dialect import OWN_EVENTS, is_event_file
 from toposcope.logs.dialects.phrases import TRAINED
 from toposcope.store import MANIFEST
 
 HISTORY = re.compile(r"(train(ing|er)?_)?(log|logs|metrics|history|losses|state)\.json", re.I)
 """Names of JSON files that are loss histories; other JSON files may be anything."""
-_NONE = (*WEIGHT_FILES, ".py", ".md", ".png", ".svg", ".pdf", ".toml", ".yaml", ".yml", ".html", ".sh")
+_NONE = (
+    *WEIGHT_FILES,
+    ".py",
+    ".md",
+    ".png",
+    ".svg",
+    ".pdf",
+    ".toml",
+    ".yaml",
+    ".yml",
+    ".html",
+    ".sh",
+    OWN_EVENTS,
+)
 _WANDB = ".wandb"
 DEEPEST = 3
 """How deep below the given folder to search for logs."""
@@ -37,7 +50,7 @@ def is_history(name: str) -> bool:
     (True, True, False)
     """
     named = Path(name).suffix.lower() in LOG_FILES or HISTORY.fullmatch(name) is not None
-    return not name.startswith(".") and (named or EVENTS in name.lower())
+    return not name.startswith(".") and (named or is_event_file(name))
 
 
 def refuse_outside(folder: Path, file: Path) -> None:
@@ -85,7 +98,7 @@ def log_files(
         return
     alone = depth > 0 and any(one.suffix == _WANDB for one in listed)
     for one in listed:
-        if not may_be_log(one) or str(one) in checkpoints or (EVENTS in one.name.lower() and one.is_file()):
+        if not may_be_log(one) or str(one) in checkpoints or (is_event_file(one.name) and one.is_file()):
             continue
         if one.is_dir():
             if inside(one, depth + 1) and not alone:
@@ -97,6 +110,6 @@ def log_files(
 def _has_events(folder: Path) -> bool:
     """Return whether TensorBoard's event files lie in a folder."""
     try:
-        return folder.is_dir() and any(EVENTS in name.lower() for name in os.listdir(folder))
+        return folder.is_dir() and any(map(is_event_file, os.listdir(folder)))
     except OSError:
         return False

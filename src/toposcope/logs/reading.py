@@ -35,7 +35,7 @@ from toposcope.logs.lines import head_of, is_text
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
 from toposcope.logs.records import MOST_COLUMNS
-from toposcope.logs.run import Run, is_nan_column, nan_column, wanted_rows
+from toposcope.logs.run import Run, is_nan_column, nan_column, wanted_rows, without_sent
 from toposcope.logs.splitting import LARGEST_STEP, cut
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.logs.texts import read_text, unknown
@@ -138,7 +138,11 @@ def raw_log(path: Given, pattern: str | None = None) -> tuple[str, Sequence[Run]
     if runs := [run for run in runs_of_store(path) or () if len(run.table)]:
         return STORE, [replace(run, table=run.table.drop(columns="run")) for run in runs]
     place = open_location(str(path))
-    return _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
+    dialect, runs = _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
+    logged = without_sent(runs)
+    if runs and not logged:
+        raise NoLogError(f"{path}: holds only what toposcope has sent there", remedy="give the trainer's log")
+    return dialect, logged
 
 
 def unchecked_log(

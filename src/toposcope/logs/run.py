@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
 import pandas as pd
 
 _IS_NAN = " is nan"
+SENT = "toposcope/"
+"""How the names begin of what a watch or a check has sent to a tracker."""
 _TOGETHER = 1 << 18
 """So many rows are hashed together: the hashes of a long log need as much memory as its steps."""
 
@@ -80,6 +82,26 @@ class Run:
     replaced: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     restarts: tuple[float, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def without_sent(runs: Sequence[Run]) -> Sequence[Run]:
+    """Return the runs of a tracker without what toposcope has sent there, and without runs of that alone.
+
+    >>> sent = pd.DataFrame({"step": [9], "_runtime": [1.0], "toposcope/level": [0.0]})
+    >>> own = pd.DataFrame({"step": [9], "loss": [2.0], "toposcope/level": [0.0]})
+    >>> [list(run.table) for run in without_sent([Run("a", sent), Run("b", own)])]
+    [['step', 'loss']]
+    """
+    if not any(str(name).startswith(SENT) for run in runs for name in run.table):
+        return runs
+    kept = []
+    for run in runs:
+        logged = [name for name in run.table if not str(name).startswith(SENT)]
+        if len(logged) == len(run.table.columns):
+            kept.append(run)
+        elif any(name != "step" and not str(name).startswith("_") for name in logged):
+            kept.append(replace(run, table=run.table[logged]))
+    return kept
 
 
 def by_step(rows: pd.DataFrame) -> pd.DataFrame:

@@ -15,8 +15,19 @@ _LOOKED_AT = 4096
 
 EVENTS = "tfevents"
 """A part of the names of TensorBoard's event files."""
+OWN_EVENTS = ".toposcope"
+"""How the names of the event files end that a watch or a check has sent: they are not read back."""
 WANDB, SQLITE = b":W&B", b"SQLite format 3\0"
 """The first bytes of an offline run of W&B, and of a SQLite database."""
+
+
+def is_event_file(name: str) -> bool:
+    """Return whether a file is one of TensorBoard's event files, and not one that toposcope has sent.
+
+    >>> is_event_file("events.out.tfevents.1.vm"), is_event_file("events.out.tfevents.1.vm.toposcope")
+    (True, False)
+    """
+    return EVENTS in name.lower() and not name.endswith(OWN_EVENTS)
 
 
 class Mark(Protocol):

@@ -12,7 +12,7 @@ from toposcope.files.blobs import Blob, Folder
 from toposcope.files.configuration import stated_plan
 from toposcope.files.events import event_rows
 from toposcope.logs.dialects import wandb
-from toposcope.logs.dialects.dialect import EVENTS
+from toposcope.logs.dialects.dialect import is_event_file
 from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 from toposcope.logs.lines import lines
 from toposcope.logs.meanings import chosen
@@ -40,7 +40,7 @@ def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
 
 
 def _events_in(folder: Folder) -> list[str]:
-    return [name for name in folder.files() if EVENTS in name.lower()]
+    return [name for name in folder.files() if is_event_file(name)]
 
 
 def tensorboard(folder: Folder) -> Sequence[Run]:

@@ -1,4 +1,4 @@
-"""Send the results of a watch to an experiment tracker: one summary per checkpoint, few charts."""
+"""Send the results of a watch or a check to an experiment tracker: few charts, few lines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ __all__ = ["KINDS", "Collected", "Sink", "Summary", "open_sink"]
 KINDS = ("tensorboard", "wandb", "mlflow", "trackio")
 
 
-def open_sink(text: str) -> Sink:
+def open_sink(text: str, argument: str = "sink") -> Sink:
     """Return the sink named `KIND:WHERE`: WHERE is a folder for tensorboard, else a project or address.
+
+    `argument` is the one that errors name.
 
     Raises
     ------
@@ -25,7 +27,7 @@ def open_sink(text: str) -> Sink:
     if kind not in KINDS or not where:
         raise InputError(
             f"not KIND:WHERE with one of {', '.join(KINDS)}",
-            argument="sink",
+            argument=argument,
             value=text,
             remedy="try tensorboard:logs",
         )
@@ -40,7 +42,7 @@ def open_sink(text: str) -> Sink:
     if kind == "mlflow":
         from toposcope.watch.sinks.mlflow import MLflowSink
 
-        return MLflowSink(where)
+        return MLflowSink(where, argument)
     from toposcope.watch.sinks.trackio import TrackioSink
 
     return TrackioSink(where)

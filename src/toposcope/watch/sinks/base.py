@@ -9,12 +9,16 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One checkpoint of one run: a dozen features of the whole model, and the alarms since the last one."""
+    """One checkpoint of one run: a dozen features of the whole model, and the alarms since the last one.
+
+    `verdict` is the line of a check about the run; "" in the summaries of a watch.
+    """
 
     run: str
     step: int
     values: Mapping[str, float]
     alarms: tuple[str, ...] = ()
+    verdict: str = ""
 
 
 class Sink(Protocol):
@@ -37,3 +41,8 @@ class Collected:
     def send(self, summary: Summary) -> None:
         """Keep one summary."""
         self.sent.append(summary)
+
+
+def refusal(error: Exception) -> str:
+    """Return why a tracker refused a summary, in one line."""
+    return f"{type(error).__name__}: {error}".partition("\n")[0]

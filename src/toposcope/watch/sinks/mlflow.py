@@ -16,7 +16,7 @@ class MLflowSink:
 
     kind = "mlflow"
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, argument: str = "sink") -> None:
         try:
             from mlflow.exceptions import MlflowException
             from mlflow.tracking import MlflowClient
@@ -27,7 +27,7 @@ class MLflowSink:
         except MlflowException as error:  # MLflow 3 opens no folder unless MLFLOW_ALLOW_FILE_STORE is set
             raise InputError(
                 f"MLflow cannot open it: {str(error).partition('. ')[0]}",
-                argument="sink",
+                argument=argument,
                 value=f"mlflow:{address}",
                 remedy="give a server's address, or set MLFLOW_ALLOW_FILE_STORE=true to write into a folder",
             ) from None
@@ -46,4 +46,5 @@ class MLflowSink:
         tags = [
             RunTag(f"toposcope.alarm.{summary.step}.{i}", alarm) for i, alarm in enumerate(summary.alarms)
         ]
+        tags += [RunTag("toposcope.verdict", summary.verdict)] if summary.verdict else []
         self._client.log_batch(self._runs[summary.run], metrics=metrics, tags=tags)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.types import Kind, Scope
 from toposcope.watch.journal import Event
 from toposcope.watch.session import LiveStore
-from toposcope.watch.sinks.base import Sink, Summary
+from toposcope.watch.sinks.base import Sink, Summary, refusal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +59,7 @@ class Forwarder:
             try:
                 sink.send(waiting[0])
             except Exception as error:  # every tracker raises its own exceptions, and none may end a watch
-                why = f"{type(error).__name__}: {error}".partition("\n")[0]
-                self._refusing[place] = why
+                self._refusing[place] = refusal(error)
                 return
             waiting.popleft()
 

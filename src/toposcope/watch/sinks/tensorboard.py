@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.core.errors import MissingExtraError
+from toposcope.logs.dialects.dialect import OWN_EVENTS
 from toposcope.watch.sinks.base import Summary
 
 
@@ -29,9 +30,11 @@ class TensorBoardSink:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         if summary.run not in self._writers:
-            self._writers[summary.run] = EventFileWriter(str(self._folder / _folder_name(summary.run)))
+            place = str(self._folder / _folder_name(summary.run))
+            self._writers[summary.run] = EventFileWriter(place, filename_suffix=OWN_EVENTS)
         values = [summary_pb2.Summary.Value(tag=k, simple_value=v) for k, v in summary.values.items()]
-        values += [_text(alarm) for alarm in summary.alarms]
+        values += [_text("alarm", alarm) for alarm in summary.alarms]
+        values += [_text("verdict", summary.verdict)] if summary.verdict else []
         event = event_pb2.Event(
             wall_time=time.time(), step=summary.step, summary=summary_pb2.Summary(value=values)
         )
@@ -39,14 +42,14 @@ class TensorBoardSink:
         self._writers[summary.run].flush()
 
 
-def _text(alarm: str) -> Any:
+def _text(what: str, line: str) -> Any:
     from tensorboard.compat.proto import summary_pb2, tensor_pb2, tensor_shape_pb2
     from tensorboard.plugins.text import metadata
 
     shape = tensor_shape_pb2.TensorShapeProto(dim=[tensor_shape_pb2.TensorShapeProto.Dim(size=1)])
-    tensor = tensor_pb2.TensorProto(dtype="DT_STRING", string_val=[alarm.encode()], tensor_shape=shape)
-    about = metadata.create_summary_metadata(display_name="alarm", description="")
-    return summary_pb2.Summary.Value(tag="toposcope/alarm", metadata=about, tensor=tensor)
+    tensor = tensor_pb2.TensorProto(dtype="DT_STRING", string_val=[line.encode()], tensor_shape=shape)
+    about = metadata.create_summary_metadata(display_name=what, description="")
+    return summary_pb2.Summary.Value(tag=f"toposcope/{what}", metadata=about, tensor=tensor)
 
 
 def _folder_name(run: str) -> str:

@@ -31,7 +31,8 @@ class TrackioSink:
 
         run = trackio.init(project=self._project, name=summary.run, resume="allow", embed=False)
         try:
-            run.log(dict(summary.values), step=summary.step)
+            verdict = {"toposcope/verdict": summary.verdict} if summary.verdict else {}
+            run.log({**summary.values, **verdict}, step=summary.step)
             for alarm in summary.alarms:
                 trackio.alert(title=f"toposcope: {summary.run}", text=f"step {summary.step:,}: {alarm}")
         finally:

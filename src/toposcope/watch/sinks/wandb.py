@@ -33,6 +33,8 @@ class WandbSink:
             self._runs[summary.run] = run
         run = self._runs[summary.run]
         run.log({**summary.values, STEP: summary.step, "toposcope/alarms": len(summary.alarms)})
+        if summary.verdict:
+            run.summary["toposcope/verdict"] = summary.verdict
         for alarm in summary.alarms:
             run.summary["toposcope/alarm"] = f"step {summary.step:,}: {alarm}"
             run.alert(title=f"toposcope: {summary.run}", text=f"step {summary.step:,}: {alarm}")
