@@ -29,7 +29,8 @@ _NONE = (
     ".sh",
     OWN_EVENTS,
 )
-_WANDB = ".wandb"
+_ALONE = (".wandb", ".swanlab")
+"""Beside these files, a tracker keeps nothing else that is a log."""
 DEEPEST = 3
 """How deep below the given folder to search for logs."""
 
@@ -83,8 +84,8 @@ def log_files(
     """Yield the files below a folder that may be logs, except for `checkpoints`.
 
     What a logger wrote in a folder of its own is one log: event files of TensorBoard and a run of MLflow are
-    their folder; beside a `.wandb` file, W&B keeps nothing else that is a log. With `read`, the event files
-    below belong to a folder that was yielded.
+    their folder; W&B and SwanLab keep nothing beside their own file that is a log. With `read`, the event
+    files below belong to a folder that was yielded.
     """
     try:
         listed = sorted(folder.iterdir())
@@ -96,14 +97,14 @@ def log_files(
         yield folder
     if of_mlflow:
         return
-    alone = depth > 0 and any(one.suffix == _WANDB for one in listed)
+    alone = depth > 0 and any(one.suffix in _ALONE for one in listed)
     for one in listed:
         if not may_be_log(one) or str(one) in checkpoints or (is_event_file(one.name) and one.is_file()):
             continue
         if one.is_dir():
             if inside(one, depth + 1) and not alone:
                 yield from log_files(one, checkpoints, depth=depth + 1, read=read or events)
-        elif (one.is_file() or is_history(one.name)) and (one.suffix == _WANDB or not alone):
+        elif (one.is_file() or is_history(one.name)) and (one.suffix in _ALONE or not alone):
             yield one  # a pipe or a device in the place of a log is told of by its reader
 
 

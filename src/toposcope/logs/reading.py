@@ -138,9 +138,9 @@ def raw_log(path: Given, pattern: str | None = None) -> tuple[str, Sequence[Run]
     if runs := [run for run in runs_of_store(path) or () if len(run.table)]:
         return STORE, [replace(run, table=run.table.drop(columns="run")) for run in runs]
     place = open_location(str(path))
-    dialect, runs = _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
-    logged = without_sent(runs)
-    if runs and not logged:
+    dialect, read = _read_folder(place) if isinstance(place, Folder) else _read_file(place, pattern)
+    logged = without_sent(read)
+    if read and not logged:
         raise NoLogError(f"{path}: holds only what toposcope has sent there", remedy="give the trainer's log")
     return dialect, logged
 

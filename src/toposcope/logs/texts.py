@@ -22,6 +22,8 @@ OWN_LINES = 20
 """One line of a trainer's own dialect counts as this many of a general one: OLMo prints ten losses below."""
 QUOTED = 120
 """The characters of a line that an error quotes."""
+_ZIP = b"PK\x03\x04"
+"""The first bytes of a ZIP archive."""
 
 
 def read_text(
@@ -49,10 +51,22 @@ def _has_step(run: Run) -> bool:
     return any(meaning(column) in ("step", "epoch") for column in run.table)
 
 
+def packed_log(blob: Blob) -> SourceError | None:
+    """Return the error of a ZIP archive, such as an offline run of Comet or ClearML; None for other files."""
+    if blob.size < len(_ZIP) or blob.read(0, len(_ZIP)).tobytes() != _ZIP:
+        return None
+    return SourceError(
+        f"{blob.label}: is an archive",
+        remedy="unzip it and give the log in it (messages.json of Comet, metrics.jsonl of ClearML)",
+    )
+
+
 def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
     """Return the error of a file that no dialect knows; for a text it quotes a line and offers a pattern."""
     from toposcope.logs.dialects.pattern import offered
 
+    if not text and (packed := packed_log(blob)):
+        return packed
     problem = f"{blob.label}: neither a store nor a log in a known format"
     if not text:
         return SourceError(f"{problem}; give a training log, a table, or a folder that a logger wrote")

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 BESIDE = "step and loss from the files beside the checkpoints"
 STATED = "step and loss from the checkpoints themselves"
 _NO_CHECKPOINT = "checkpoints (none in the folder)"
+_OF_AIM = (
+    "export it as CSV with Python: aim.Repo(FOLDER).query_metrics().dataframe(include_run=True, "
+    "include_name=True, include_context=True).to_csv('aim.csv')"
+)
 
 
 def contents_of_folder(
@@ -54,13 +58,24 @@ def contents_of_folder(
         if not found and foreign:
             raise
         if not found:
-            raise SourceError(
-                f"{path}: contains no log, no checkpoint and no store ({error}); name one"
-            ) from error
+            raise _without_log(path, error) from error
         return [replace(one, unseen=unseen) for one in found]
     return _of_series(
         series, path, name, reading, seen=cheap_audit(series) if audited else None, chosen=chosen
     )
+
+
+def _without_log(path: str, error: SourceError) -> SourceError:
+    """Return the error of a folder without a log; of a tracker's own data it says what opens them."""
+    from toposcope.files.blobs import LocalBlob
+    from toposcope.logs.texts import packed_log
+
+    place = Path(path)
+    if (place / ".aim").is_dir():
+        return SourceError(f"{path}: is a repository of aim, which its own package reads", remedy=_OF_AIM)
+    archives = (one for one in sorted(place.glob("*.zip")) if one.is_file())
+    packed = next((why for one in archives if (why := packed_log(LocalBlob(one)))), None)
+    return packed or SourceError(f"{path}: contains no log, no checkpoint and no store ({error}); name one")
 
 
 def cheap_audit(series: Series) -> Audited:

@@ -17,8 +17,8 @@ EVENTS = "tfevents"
 """A part of the names of TensorBoard's event files."""
 OWN_EVENTS = ".toposcope"
 """How the names of the event files end that a watch or a check has sent: they are not read back."""
-WANDB, SQLITE = b":W&B", b"SQLite format 3\0"
-"""The first bytes of an offline run of W&B, and of a SQLite database."""
+WANDB, SWANLAB, SQLITE = b":W&B", b":SWL", b"SQLite format 3\0"
+"""The first bytes of an offline run of W&B, of a run of SwanLab, and of a SQLite database."""
 
 
 def is_event_file(name: str) -> bool:

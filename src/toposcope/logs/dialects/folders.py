@@ -1,4 +1,4 @@
-"""Folders that loggers write: TensorBoard's events, MLflow's metrics, W&B's offline runs, Lightning's CSV."""
+"""Folders that loggers write: TensorBoard's events, MLflow's metrics, offline runs of W&B and SwanLab."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob, Folder
 from toposcope.files.configuration import stated_plan
 from toposcope.files.events import event_rows
-from toposcope.logs.dialects import wandb
+from toposcope.logs.dialects import swanlab, wandb
 from toposcope.logs.dialects.dialect import is_event_file
 from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 from toposcope.logs.lines import lines
@@ -126,18 +126,20 @@ def _mlflow_plan(run: Folder) -> int | None:
     return stated_plan({name: next(lines(params.open(name)), "") for name in params.files()}).get(PLANNED)
 
 
-def _wandb_files(folder: Folder) -> list[tuple[Folder, str]]:
-    return [(one, file) for _, one in within(folder) for file in one.files() if file.endswith(".wandb")]
+def _ending(folder: Folder, suffix: str) -> list[Blob]:
+    """Return the files in a folder and in those inside it whose names end so."""
+    return [one.open(file) for _, one in within(folder) for file in one.files() if file.endswith(suffix)]
 
 
 def wandb_folder(folder: Folder) -> Sequence[Run]:
     """Return the runs of every file once: beside its run folders, W&B links the latest one again."""
-    files = [one.open(file) for one, file in _wandb_files(folder)]
-    return [
-        run
-        for blob in {os.path.realpath(one.label): one for one in files}.values()
-        for run in wandb.runs(blob)
-    ]
+    files = {os.path.realpath(one.label): one for one in _ending(folder, ".wandb")}
+    return [run for blob in files.values() for run in wandb.runs(blob)]
+
+
+def swanlab_folder(folder: Folder) -> Sequence[Run]:
+    """Return the runs of every file of SwanLab."""
+    return [run for blob in _ending(folder, ".swanlab") for run in swanlab.runs(blob)]
 
 
 def event_file(blob: Blob) -> Sequence[Run]:
@@ -157,4 +159,9 @@ def is_mlflow(folder: Folder) -> bool:
 
 def is_wandb(folder: Folder) -> bool:
     """Return whether offline runs of W&B lie in a folder."""
-    return bool(_wandb_files(folder))
+    return bool(_ending(folder, ".wandb"))
+
+
+def is_swanlab(folder: Folder) -> bool:
+    """Return whether runs of SwanLab lie in a folder."""
+    return bool(_ending(folder, ".swanlab"))

@@ -17,6 +17,7 @@ from toposcope.files.formats.reader import parse_json
 from toposcope.logs.dialects.json_text import flat, text_values
 from toposcope.logs.dialects.phrases import HELD_OUT, TRAINED
 from toposcope.logs.dialects.tables import runs_of_table
+from toposcope.logs.dialects.tracker_exports import metric_among, records_of_export
 from toposcope.logs.lines import LONGEST, lines, whole_text
 from toposcope.logs.meanings import chosen, meaning, plain
 from toposcope.logs.records import PLANNED, Record, collected, number
@@ -58,9 +59,10 @@ def records(blob: Blob, notes: list[str] | None = None) -> Iterator[dict[str, An
             why = "is too long" if len(line) >= LONGEST else f"is not valid JSON ({error})"
             broken = f"{blob.label}: line {count} {why}; correct it or fetch it again"
         for content in contents:
-            if not isinstance(content, dict):
+            several = content if isinstance(content, list) else [content]  # a batch of records, as ClearML's
+            if not all(isinstance(one, dict) for one in several):
                 raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
-            yield content
+            yield from several
     if broken and count == 1:
         raise SourceError(broken)
 
@@ -102,8 +104,9 @@ def jsonl(blob: Blob) -> Sequence[Run]:
     notes: list[str] = []
 
     def numbers() -> Iterator[Record]:
-        for content in records(blob, notes):
-            if SUMMARY in content:
+        for message in records(blob, notes):
+            content = metric_among(message)
+            if content is None or SUMMARY in content:
                 continue
             if _KINDS.issuperset(map(type, content.values())) and (plain := _plain(content)) is not None:
                 texts.append(_NO_TEXTS)
@@ -183,6 +186,8 @@ def rows_of(content: Any) -> list[dict[str, Any]] | None:
     >>> rows_of({"loss": {"10": 2.5, "20": 2.25}})
     [{'step': 10.0, 'loss': 2.5}, {'step': 20.0, 'loss': 2.25}]
     """
+    if exported := records_of_export(content):
+        return exported
     if isinstance(content, dict):
         content = _of_series(content) or _of_pairs(content) or _by_period(content) or _list_of(content)
     elif isinstance(content, list) and (points := _points(content)):

@@ -22,7 +22,15 @@ from toposcope.logs.dialects import (
     transformers,
     verl,
 )
-from toposcope.logs.dialects.dialect import EVENTS, SQLITE, WANDB, FileDialect, FolderDialect, TextDialect
+from toposcope.logs.dialects.dialect import (
+    EVENTS,
+    SQLITE,
+    SWANLAB,
+    WANDB,
+    FileDialect,
+    FolderDialect,
+    TextDialect,
+)
 
 TEXTS: tuple[TextDialect, ...] = (
     modded_nanogpt.DIALECT,
@@ -50,6 +58,11 @@ FILES: tuple[FileDialect, ...] = (
         "W&B",
         lambda name, head: name.endswith(".wandb") or head.startswith(WANDB),
         lambda blob: dialects.wandb.runs(blob),
+    ),
+    FileDialect(
+        "SwanLab",
+        lambda name, head: name.endswith(".swanlab") or head.startswith(SWANLAB),
+        lambda blob: dialects.swanlab.runs(blob),
     ),
     FileDialect(
         "trackio", lambda name, head: head.startswith(SQLITE), lambda blob: dialects.trackio.runs(blob)
@@ -81,6 +94,11 @@ FOLDERS: tuple[FolderDialect, ...] = (
         "W&B",
         lambda folder: dialects.folders.is_wandb(folder),
         lambda folder: dialects.folders.wandb_folder(folder),
+    ),
+    FolderDialect(
+        "SwanLab",
+        lambda folder: dialects.folders.is_swanlab(folder),
+        lambda folder: dialects.folders.swanlab_folder(folder),
     ),
 )
 """A lambda loads the module of a dialect when a file or a folder has been recognised."""

@@ -32,7 +32,12 @@ COUNTER = "_step"
 _LOSSES = ("loss", "heldout_loss")
 _KINDS = ("mode", "split", "phase", "stage", "subset", "set", "type", "event", "kind", "tag")
 """Columns that say of each row whether it is of training."""
-_METRIC, _RUN = ("key", "metric", "metric_name"), ("run", "run_id", "run_uuid", "run_name")
+_METRIC, _RUN = (
+    ("key", "metric", "metric_name", "metricname"),
+    ("run", "run_id", "run_uuid", "run_name", "run_hash"),
+)
+"""Columns of a long table (a row for each number): of MLflow, of Comet, of aim; those below as well."""
+_VALUE, _STEP, _VARIANT = ("value", "metricvalue"), ("step", "iter"), ("variant", "metric_context_subset")
 
 
 def parquet(blob: Blob) -> pd.DataFrame:
@@ -89,7 +94,7 @@ def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[Run]:
     """
     table = table.rename(columns=str)
     table = table[[column for column in _names(table) if not column.startswith("Unnamed: ")]]
-    for ways in (_of_wandb, _of_mlflow):
+    for ways in (_of_wandb, _of_swanlab, _of_long):
         if runs := ways(table):
             return runs
     table = _without_range(table)
@@ -167,18 +172,45 @@ def _of_wandb(table: pd.DataFrame) -> list[Run]:
     return runs
 
 
-def _of_mlflow(table: pd.DataFrame) -> list[Run]:
+def _of_swanlab(table: pd.DataFrame) -> list[Run]:
+    """Return the runs of SwanLab's export; empty for other tables.
+
+    It has two columns for each run and number, `RUN-NUMBER_step` with the value and `RUN-NUMBER_timestamp`.
+    """
+    series = [c.removesuffix("_timestamp") for c in _names(table) if c.endswith("_timestamp")]
+    wanted = {"step", *(f"{one}{end}" for one in series for end in ("_step", "_timestamp"))}
+    if not series or set(_names(table)) != wanted or not all("-" in one for one in series):
+        return []
+    whole = {f"{run}{_BETWEEN}{key}": table[f"{run}-{key}_step"] for run, _, key in map(_run_and_key, series)}
+    return [
+        replace(run, table=run.table.rename(columns={COUNTER: "step"}))
+        for run in _of_wandb(pd.DataFrame({"step": table["step"], **whole}))
+    ]
+
+
+def _run_and_key(series: str) -> tuple[str, str, str]:
+    return series.rpartition("-")
+
+
+def _of_long(table: pd.DataFrame) -> list[Run]:
     """Return the runs of a long table, with a row for each run, step and number; empty for other tables."""
     names = {plain(column): column for column in table}
-    key = next((names[one] for one in _METRIC if one in names), None)
-    run = next((names[one] for one in _RUN if one in names), None)
-    if key is None or "value" not in names or "step" not in names:
+    key, run, value, step, variant = (
+        next((names[one] for one in known if one in names), None)
+        for known in (_METRIC, _RUN, _VALUE, _STEP, _VARIANT)
+    )
+    if key is None or value is None or step is None:
         return []
-    step, value = names["step"], names["value"]
+    metric = table[key].astype(str)
+    if variant is not None:
+        from toposcope.logs.dialects.tracker_exports import named
+
+        variants = table[variant].fillna("").astype(str)
+        metric = pd.Series([*map(named, metric, variants)], table.index, dtype=object)
     runs = []
     known = pd.DataFrame({
         "run": "" if run is None else table[run].astype(str), "step": table[step],
-        "key": table[key].astype(str), "value": pd.to_numeric(table[value], errors="coerce"),
+        "key": metric, "value": pd.to_numeric(table[value], errors="coerce"),
     })  # fmt: skip
     for name, own in known.groupby("run", sort=False):
         wide = own.pivot_table(index="step", columns="key", values="value", aggfunc="last", sort=False)

@@ -34,11 +34,17 @@ LARGEST = 1 << 26
 """The largest size of a record in bytes; larger ones hold images, not numbers."""
 
 
-def _records(blob: Blob) -> Iterator[bytes]:
-    """Yield the records; one that is cut short at the end of a live file is left out."""
+def records_of(blob: Blob, first: bytes, what: str) -> Iterator[bytes]:
+    """Yield the records of a file that begins so; one that is cut short at the end of it is left out.
+
+    Raises
+    ------
+    SourceError
+        When the file, which should be `what`, is another or is damaged.
+    """
     with stream(blob) as file:
-        if not file.read(7).startswith(WANDB):
-            raise SourceError(f"{blob.label}: is not an offline W&B run; fetch it again")
+        if not file.read(7).startswith(first):
+            raise SourceError(f"{blob.label}: is not {what}; fetch it again")
         at, held = 7, bytearray()
         while True:
             left = _BLOCK - at % _BLOCK
@@ -70,7 +76,7 @@ def runs(blob: Blob) -> Sequence[Run]:
 
     def rows() -> Iterator[dict[str, float]]:
         nonlocal name
-        for record in _records(blob):
+        for record in records_of(blob, WANDB, "an offline W&B run"):
             for number, content in fields_of(record):
                 if number == _RUN and isinstance(content, bytes):
                     said = dict(fields_of(content))
