@@ -16,8 +16,8 @@ from pathlib import Path
 
 from toposcope.api import averaging
 from toposcope.api.averaging import UNIFORM, chosen, gain_of_choosing, paired
-from toposcope.api.text_request import TextRequest
 from toposcope.sources import open_series
+from toposcope.subjects.text_request import TextRequest
 
 
 def main(data: str, texts: str, kind: str = UNIFORM, last: str = "20") -> None:

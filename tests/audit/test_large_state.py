@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from benchmarks.large_state import FORMS, Hole, steps_of, write_dcp, write_series, write_transformers
 from benchmarks.llm_size import LLAMA_7B
 from tests.cli.test_plan import call
-from toposcope.api.measuring import of_subject
+from toposcope.api.measurement import Measurement
 from toposcope.api.plans import Plan
 from toposcope.sources import open_series
 from toposcope.sources.optimizer.resumption import RESUMABLE
@@ -28,7 +28,8 @@ _MOST = 100 * 2**20
 
 def _plan(run: Path) -> tuple[Plan, int]:
     """Return the plan of the subject `optimizer`, and the most bytes that it held at once."""
-    found = of_subject(subject_of("optimizer"), lambda: open_series(str(run)), None)
+    subject = subject_of("optimizer")
+    found = Measurement(open_series(str(run)), subject.probes(), subject.recipe())
     tracemalloc.start()
     try:
         plan = found.plan(execution=Execution())

@@ -326,16 +326,20 @@ def test_a_series_without_a_state_gets_one_note(tmp_path: Path, capsys: pytest.C
 
 
 def test_a_plan_says_what_the_numbers_cost(tmp_path: Path) -> None:
-    from toposcope.api.measuring import of_weights
-    from toposcope.api.text_request import TextRequest
+    from toposcope.api.measurement import Measurement
+    from toposcope.subjects.text_request import TextRequest
+    from toposcope.subjects.weights.measurement import of_weights
     from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution
 
     trained(tmp_path / "run", _adamw)
-    found = of_weights(
-        lambda: open_series(str(tmp_path / "run")), ["cheap"], WeightOptions(), TextRequest(), gradients=False
+    prepared = of_weights(
+        lambda split: open_series(str(tmp_path / "run"), split=split),
+        ["cheap"],
+        WeightOptions(),
+        TextRequest(),
     )
-    assert found.plan(execution=Execution()).expectation.by_probe["moments"] > 0
+    assert Measurement.of(prepared).plan(execution=Execution()).expectation.by_probe["moments"] > 0
 
 
 def test_the_verdict_and_the_page_are_about_the_moments(tmp_path: Path) -> None:

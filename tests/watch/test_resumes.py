@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from safetensors.numpy import save_file
 
-from toposcope.api.measuring import of_weights
+from toposcope.api.measurement import Measurement
 from toposcope.api.plans import Plan
-from toposcope.api.text_request import TextRequest
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
+from toposcope.subjects.text_request import TextRequest
+from toposcope.subjects.weights.measurement import of_weights
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution
 from toposcope.watch import audits
@@ -220,8 +221,8 @@ def test_a_plan_says_it_too_and_reads_no_weights_without_a_state(tmp_path, monke
 
 
 def _plan(run: Path) -> Plan:
-    measured = of_weights(lambda: open_series(run), ["baselines"], OPTIONS, TextRequest(), gradients=False)
-    return measured.plan(execution=Execution())
+    prepared = of_weights(lambda split: open_series(run, split=split), ["baselines"], OPTIONS, TextRequest())
+    return Measurement.of(prepared).plan(execution=Execution())
 
 
 def test_several_runs_are_named():

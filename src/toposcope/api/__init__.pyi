@@ -13,10 +13,10 @@ from .judgements import analyze as analyze
 from .judgements import report as report
 from .laws import ScalingLaw as ScalingLaw
 from .laws import fit_scaling_law as fit_scaling_law
+from .measuring import TextRequest as TextRequest
 from .measuring import measure as measure
 from .results import Reply as Reply
 from .results import Report as Report
-from .text_request import TextRequest as TextRequest
 from .tuned import AdapterComparison as AdapterComparison
 from .two_sample_answer import TwoSampleAnswer as TwoSampleAnswer
 from .two_samples import two_sample as two_sample

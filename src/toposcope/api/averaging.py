@@ -17,10 +17,10 @@ from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
-    from toposcope.api.text_request import TextRequest
     from toposcope.models.batch import Batch
     from toposcope.models.protocol import LanguageModel
     from toposcope.sources import Series
+    from toposcope.subjects.text_request import TextRequest
 
 UNIFORM, EMA = "uniform", "ema"
 KINDS = (UNIFORM, EMA)
@@ -183,7 +183,7 @@ def average_plan(
 
 
 def _checked(last: int, kind: str, decay: float, texts: str | TextRequest | None) -> TextRequest:
-    from toposcope.api.text_request import TextRequest
+    from toposcope.subjects.text_request import TextRequest
 
     if last < 2:
         raise InputError(

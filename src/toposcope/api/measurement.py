@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from toposcope.api.plans import Plan
     from toposcope.core.types import Checkpoint
     from toposcope.subjects.base import Probe
+    from toposcope.subjects.measurement import Prepared
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
     from toposcope.sweep.loop import Sweepable
@@ -29,6 +30,11 @@ class Measurement:
     series: Sweepable
     probes: Sequence[Probe]
     recipe: Mapping[str, object]
+
+    @classmethod
+    def of(cls, prepared: Prepared, further: Sequence[Probe] = ()) -> Measurement:
+        """Return the measurement that a subject prepared, with further probes."""
+        return cls(prepared.series, [*prepared.probes, *further], prepared.recipe)
 
     def plan(self, *, execution: Execution) -> Plan:
         """Return the cost of the sweep and what its result can show; of weights only headers are read.

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.checkpoints import opened
 from toposcope.api.measurement import Measurement, StorePlace
-from toposcope.api.text_request import (
-    GRADIENTS,
-    LANDSCAPE,
-    REPRESENTATIONS,
-    SAVED_STATES,
-    WEIGHTS,
-    TextRequest,
-    refuse_unused,
-)
 from toposcope.core.errors import InputError
-from toposcope.core.types import About
-from toposcope.core.wording import option
-from toposcope.subjects.roster import further_subject, subject_of
+from toposcope.subjects.measurement import MeasureCall
+from toposcope.subjects.roster import further_subject, subject_measured, subjects
+from toposcope.subjects.text_request import TextRequest as TextRequest
+from toposcope.subjects.unused import refuse_unused
 
 if TYPE_CHECKING:
     from toposcope.api.checkpoints import Where
@@ -34,73 +26,6 @@ if TYPE_CHECKING:
     from toposcope.subjects.subject import Subject
     from toposcope.subjects.weights.options import WeightOptions
     from toposcope.sweep import Execution
-
-
-def of_weights(
-    find: Callable[[], Series],
-    features: Sequence[str],
-    options: WeightOptions,
-    request: TextRequest,
-    *,
-    gradients: bool,
-) -> Measurement:
-    """Return the measurement of a series' weights, or of the loss gradients on a fixed batch instead.
-
-    `find` opens the series. It is called last, after all arguments were checked.
-
-    Raises
-    ------
-    InputError
-        When a feature is unknown, the request has what is not used, or gradients are wanted and no checkpoint
-        brings a batch.
-    """
-    from toposcope.subjects.registry import weight_probes
-
-    refuse_unused(GRADIENTS if gradients else WEIGHTS, features, request)
-    probes = weight_probes(features, options) if features else []
-    if not gradients:
-        series = find()
-        return Measurement(series, [*probes, *_beside_weights(series, features)], options.recipe())
-    from toposcope.models import load_texts
-    from toposcope.subjects.gradients.probe import (
-        GradientBatch,
-        gradient_probes,
-        gradient_series,
-        has_own_batch,
-    )
-
-    series = find()
-    if request.texts is None and not any(has_own_batch(checkpoint) for checkpoint in series):
-        raise InputError(
-            "these checkpoints have neither saved gradients nor held-out texts",
-            argument="gradients",
-            remedy=f"give {option('texts')} FILE",
-        )
-    batch = GradientBatch(texts=None if request.texts is None else load_texts(request.texts))
-    return Measurement(gradient_series(series, batch), gradient_probes(probes), options.recipe())
-
-
-def _beside_weights(series: Series, features: Sequence[str]) -> list[Probe]:
-    """Return the cheap probes of the optimiser's state, if a checkpoint keeps one."""
-    from toposcope.subjects.optimizer.kept import has_moments
-    from toposcope.subjects.registry import beside_weights
-
-    beside = beside_weights(features)
-    # trainers delete older states, so the last two tell; one alone is no series, as of `toposcope train`
-    last = [series.of_run(run)[-2:] for run in series.names if series.of_run(run)] if beside else []
-    return beside if any(all(has_moments(series.place(one)) for one in two) for two in last) else []
-
-
-def of_subject(subject: Subject, find: Callable[[], Series], request: object | None) -> Measurement:
-    """Return the measurement of a subject whose request makes its probes; `find` opens the series.
-
-    Raises
-    ------
-    InputError
-        When the subject has no such request.
-    """
-    probes = subject.probes(request)
-    return Measurement(find(), probes, subject.recipe(request))
 
 
 def measure(
@@ -194,59 +119,42 @@ def measure(
     >>> half = Execution(jobs=2, shard=Shard.parse("1/2"))
     >>> ts.measure("runs/", "half", features="all", execution=half)                    # doctest: +SKIP
     """
-    from toposcope.api.landscapes import of_landscape
-    from toposcope.api.representations import OURS, of_representations, of_saved_states
     from toposcope.store import Store
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.sweep import Execution
 
     names, own = _named(features)
-    saved = isinstance(series, SavedStates)
-    further = None if saved else further_subject(names)
-    kind = further.name if further else subject_measured(names, saved_states=saved)
+    saved = series if isinstance(series, SavedStates) else None
+    subject = (None if saved else further_subject(names)) or _subject(names, saved=saved is not None)
     wanted = _requested(
         texts, names, limit=limit, recipe=recipe, device=None if device == "cpu" else device,
         tokenizer=None if tokenizer is None else Path(tokenizer),
     )  # fmt: skip
-    refuse_unused(kind, names, wanted, preset=None if preset == "default" else preset, steps=steps)
+    stated = {"preset": None if preset == "default" else preset, "steps": steps}
+    refuse_unused(subject, names, wanted, saved=saved is not None, **stated)
     _refuse_doubled(options, preset, execution, jobs, diagrams, quiet=quiet)
-    if isinstance(series, SavedStates):
-        found = of_saved_states(series, _settings(options, About.REPRESENTATIONS, preset), wanted)
-    elif further is not None:
-        found = of_subject(further, lambda: opened(series, steps=steps), options)
-    elif kind == About.LANDSCAPE:
-        surface = _settings(options, About.LANDSCAPE)
-        found, _ = of_landscape(lambda: opened(series, steps=steps), surface, wanted, Path(store))
-    elif kind == About.REPRESENTATIONS:
-        found = of_representations(
-            lambda: opened(series, steps=steps), _settings(options, About.REPRESENTATIONS, preset), wanted,
-            look=StorePlace.of(Path(store)).fresh,
-        )  # fmt: skip
-    else:
-        _refuse_unknown(names)
-        weights = _settings(options, About.WEIGHTS, preset)
-        found = of_weights(
-            lambda: opened(series, split=weights.split, steps=steps), _probe_names(names), weights, wanted,
-            gradients=kind == GRADIENTS,
-        )  # fmt: skip
-    keep_diagrams = bool({*names} & {*OURS}) if diagrams is None else diagrams
+
+    def find(*, split: str = "table") -> Series:
+        assert not isinstance(series, SavedStates)
+        return opened(series, split=split, steps=steps)
+
+    place = Path(store)
+    call = MeasureCall(
+        find, names, options, wanted, place, preset, StorePlace.of(place).fresh, saved
+    )  # fmt: skip
+    found = Measurement.of(subject.prepared(call), own)
+    drawn = subject.keeps_diagrams and bool({*names} & {subject.name, *subject.features})
+    keep_diagrams = drawn if diagrams is None else diagrams
     execution = execution or Execution(jobs=jobs, keep_diagrams=keep_diagrams, quiet=quiet)
-    Measurement(found.series, [*found.probes, *own], found.recipe).carry_out(store, execution=execution)
+    found.carry_out(store, execution=execution)
     return Store.open(store)
 
 
-def subject_measured(names: Collection[str], *, saved_states: bool) -> str:
-    """Return the subject that features of these names measure.
-
-    >>> [str(subject_measured([name], saved_states=False)) for name in ("rips", "surface", "sensitivity")]
-    ['weights', 'landscape', 'representations']
-    """
-    if saved_states:
-        return SAVED_STATES
-    for kind in (LANDSCAPE, REPRESENTATIONS):
-        if {*names} & {kind, *subject_of(kind).features}:
-            return kind
-    return GRADIENTS if GRADIENTS in names else WEIGHTS
+def _subject(names: Sequence[str], *, saved: bool) -> Subject:
+    """Return the subject of these features; saved states are those of the one that measures some."""
+    if saved:
+        return next(one for one in subjects().values() if one.uses_saved)
+    return subject_measured(names)
 
 
 def _named(features: str | Sequence[str | Probe]) -> tuple[tuple[str, ...], list[Probe]]:
@@ -301,32 +209,3 @@ def _requested(
         base = TextRequest(texts=str(base))
     chosen = {name: value for name, value in given.items() if value is not None}
     return replace(base, features=features, **chosen)  # type: ignore[arg-type]
-
-
-def _probe_names(names: Sequence[str]) -> list[str]:
-    """Return the names of probes; "gradients" alone stands for the cheap ones."""
-    probes = [name for name in names if name != GRADIENTS]
-    return probes or ["cheap"] * (GRADIENTS in names)
-
-
-def _refuse_unknown(names: Sequence[str]) -> None:
-    """Raise InputError for a name that no probe has, before its settings are found not to fit."""
-    from toposcope.subjects.registry import weight_probes
-    from toposcope.subjects.weights.options import WeightOptions
-
-    weight_probes([name for name in names if name != "gradients"], WeightOptions())
-
-
-def _settings(given: object, kind: About, preset: str = "default"):  # type: ignore[no-untyped-def]
-    """Return the settings of a kind of measurement: those given, else the preset's."""
-    from toposcope.subjects.representations import presets as representation_presets
-    from toposcope.subjects.weights import presets as weight_presets
-
-    presets = {About.WEIGHTS: weight_presets.preset, About.REPRESENTATIONS: representation_presets.preset}
-    needed = subject_of(kind).request
-    assert needed is not None
-    if given is None:
-        return presets[kind](preset) if kind in presets else needed()
-    if not isinstance(given, needed):
-        raise InputError(f"options is a {type(given).__name__}; these features need {needed.__name__}")
-    return given

@@ -62,7 +62,7 @@ def command(
     from dataclasses import asdict
 
     from toposcope.api.averaging import average, average_plan
-    from toposcope.api.text_request import TextRequest
+    from toposcope.subjects.text_request import TextRequest
 
     request = TextRequest(texts=texts, tokenizer=tokenizer, recipe=recipe, device=device)
     settings = {

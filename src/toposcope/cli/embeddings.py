@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.api.measurement import StorePlace
+from toposcope.api.measurement import Measurement, StorePlace
 from toposcope.cli.output import json_option, print_table, say
 from toposcope.cli.requests import request_options
 from toposcope.cli.sweeping import (
@@ -31,8 +30,8 @@ from toposcope.subjects.representations.options import RepresentationOptions
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toposcope.api.text_request import TextRequest
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
+    from toposcope.subjects.text_request import TextRequest
 
 SENSITIVITY_SHOWN = {
     "feature": "feature", "run": "run", "settings_spread": "all settings", "components_spread": "components",
@@ -136,12 +135,12 @@ def command(
     comes from the same forward pass. The results go to a store. If the command is interrupted, repeat it:
     it continues.
     """
-    from toposcope.api.representations import of_representations, of_saved_states
-    from toposcope.api.text_request import TextRequest
     from toposcope.store import Store
+    from toposcope.subjects.representations.measurement import of_representations, of_saved_states
     from toposcope.subjects.representations.presets import preset as preset_options
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.tables.sensitivity import measured_sensitivity
+    from toposcope.subjects.text_request import TextRequest
 
     options = preset_options(preset, **settings)
     names = tuple(name.strip() for name in features.split(","))
@@ -154,15 +153,16 @@ def command(
     execution = sweeping.execution(keep_diagrams=not no_diagrams)
     if from_states is not None:
         _refuse_with_states(series, request, settings, sweeping)
-        found, agree = of_saved_states(SavedStates(from_states), options, request), None
+        prepared, agree = of_saved_states(SavedStates(from_states), options, request), None
     else:
         if not series or texts is None:
             raise InputError(
                 f"embeddings needs SERIES and {option('texts')}, or {option('from_states')} FOLDER"
             )
-        find = functools.cache(lambda: sweeping.open(series))
-        found = of_representations(find, options, request, look=StorePlace.of(out).fresh)
+        find = sweeping.opening(series)
+        prepared = of_representations(find, options, request, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find())
+    found = Measurement.of(prepared)
     if sweeping.plan:
         return show_plan(found.plan(execution=execution), as_json=as_json)
     report = found.carry_out(out, execution=execution, agree=agree)
@@ -194,11 +194,12 @@ def _refuse_with_states(
     series: tuple[str, ...], request: TextRequest, settings: Mapping[str, object], sweeping: Sweeping
 ) -> None:
     """Refuse options that need a pass through the models."""
-    from toposcope.api.text_request import NO_MODEL, SAVED_STATES, refuse_unused
+    from toposcope.subjects.representations.subject import SUBJECT
+    from toposcope.subjects.unused import NO_MODEL, refuse_unused
 
     if series:
         raise InputError(f"{option('from_states')} opens no model", remedy="leave SERIES out")
-    refuse_unused(SAVED_STATES, request.features, request, steps=sweeping.steps)
+    refuse_unused(SUBJECT, request.features, request, saved=True, steps=sweeping.steps)
     further = {
         "pooling": settings.get("pooling"), "length": settings.get("length"),
         "revisions": sweeping.revisions, "losses": sweeping.losses,

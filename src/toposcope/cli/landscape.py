@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +69,17 @@ def command(
     samples. The results and the sampled surfaces go to a store. If the command is interrupted, repeat it: it
     continues.
     """
-    from toposcope.api.landscapes import of_landscape
-    from toposcope.api.text_request import TextRequest
+    from toposcope.api.measurement import Measurement
+    from toposcope.subjects.landscape.measurement import of_landscape
+    from toposcope.subjects.text_request import TextRequest
 
     options = LandscapeOptions(**settings)
     request = TextRequest(
         texts=texts, features=tuple(features.split(",")), min_chars=min_chars, split=split,
         tokenizer=tokenizer, device=device, recipe=recipe,
     )  # fmt: skip
-    opened = functools.cache(lambda: sweeping.open(series))
+    find = sweeping.opening(series)
     execution = sweeping.execution(keep_diagrams=False)
-    found, words = of_landscape(opened, options, request, out)
+    prepared, words = of_landscape(find, options, request, out)
     say(words, err=True)
-    return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)
+    return carried_out(Measurement.of(prepared), find(), out, sweeping, execution, as_json=as_json)

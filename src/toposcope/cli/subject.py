@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import click
@@ -33,13 +32,14 @@ def command_of(subject: Subject) -> click.Command:
         sweeping: Sweeping,
         as_json: bool,
     ) -> int:
-        from toposcope.api.measuring import of_subject
+        from toposcope.api.measurement import Measurement
 
         wanted = request(**settings)
         execution = sweeping.execution(keep_diagrams=diagrams)
-        opened = functools.cache(lambda: sweeping.open(series))
-        found = of_subject(subject, opened, wanted)
-        return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)
+        probes = subject.probes(wanted)
+        checkpoints = sweeping.open(series)
+        found = Measurement(checkpoints, probes, subject.recipe(wanted))
+        return carried_out(found, checkpoints, out, sweeping, execution, as_json=as_json)
 
     return command
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from toposcope.api.measurement import Measurement
     from toposcope.api.plans import Plan
     from toposcope.sources.series import Series
+    from toposcope.subjects.measurement import Opening
     from toposcope.sweep import Execution, SweepReport
     from toposcope.sweep.expect import Expectation
 
@@ -132,6 +133,15 @@ class Sweeping:
             rename=renamed(self.rename),
             pattern=self.pattern,
         )
+
+    def opening(self, series: Sequence[str]) -> Opening:
+        """Return what opens a series when it is called, once for each way to split fused matrices."""
+
+        @functools.cache
+        def find(*, split: str = "table") -> Series:
+            return self.open(series, split=split)
+
+        return find
 
     def agree(self, series: Series) -> Callable[[Expectation], None]:
         """Return what `sweep` asks first: over an hour it names a cheaper way, over a day it needs a yes.

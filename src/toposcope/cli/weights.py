@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -67,23 +66,29 @@ def command(
 
     `toposcope analyze` says what the results mean, and `toposcope report` draws them.
     """
-    from toposcope.api.measuring import of_subject, of_weights
-    from toposcope.api.text_request import TextRequest
+    from toposcope.api.measurement import Measurement
+    from toposcope.subjects.gradients.measurement import of_gradients
+    from toposcope.subjects.measurement import Prepared
     from toposcope.subjects.roster import further_subject
+    from toposcope.subjects.text_request import TextRequest
+    from toposcope.subjects.weights.measurement import of_weights
     from toposcope.subjects.weights.presets import preset as preset_options
 
     names = [name.strip() for name in features.split(",")]
     execution = sweeping.execution(keep_diagrams=diagrams)
     options = preset_options(preset, **settings)
-    opened = functools.cache(lambda: sweeping.open(series, split=options.split))
+    find = sweeping.opening(series)
     if (subject := further_subject(names)) is not None:
         own = None if preset == "default" else preset
         other = {"preset": own, "gradients": gradients or None, "texts": texts}
         _refuse_settings(subject.name, {**settings, **other})
-        found = of_subject(subject, opened, None)
+        probes = subject.probes()
+        prepared = Prepared(find(split=options.split), probes, subject.recipe())
     else:
-        found = of_weights(opened, names, options, TextRequest(texts=texts), gradients=gradients)
-    return carried_out(found, opened(), out, sweeping, execution, as_json=as_json)
+        of_tensors = of_gradients if gradients else of_weights
+        prepared = of_tensors(find, names, options, TextRequest(texts=texts))
+    checkpoints = find(split=options.split)
+    return carried_out(Measurement.of(prepared), checkpoints, out, sweeping, execution, as_json=as_json)
 
 
 def _refuse_settings(subject: str, given: Mapping[str, object]) -> None:

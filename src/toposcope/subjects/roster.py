@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from toposcope.core.errors import InputError
 from toposcope.core.plugins import brought, leave_out
@@ -22,6 +22,9 @@ COMMANDS_OF = {
 """The command that measures a subject; that of any other folder is made from its request."""
 GROUP = "toposcope.subjects"
 """The entry points under which an installed package provides a subject: NAME = "module:SUBJECT"."""
+
+
+SAVED_STATES = "saved states"
 
 
 @functools.cache
@@ -42,6 +45,30 @@ def subjects() -> Mapping[str, Subject]:
         else:
             found[one.name] = one
     return dict(sorted(found.items(), key=lambda item: item[1].order))
+
+
+def users_of(name: str) -> tuple[str, ...]:
+    """Return what uses a field of `TextRequest` or an argument of `measure`: subjects, then saved states.
+
+    >>> users_of("limit"), users_of("preset")[:2]
+    (('representations', 'saved states'), ('weights', 'gradients'))
+    """
+    every = subjects()
+    of_ours = [every[folder] for folder in FOLDERS if folder in every]
+    ordered = list(dict.fromkeys([*of_ours, *every.values()]))
+    saved = any(name in one.uses_saved for one in ordered)
+    return (*(str(one.name) for one in ordered if name in one.uses), *((SAVED_STATES,) if saved else ()))
+
+
+def subject_measured(names: Collection[str]) -> Subject:
+    """Return the subject that features of these names measure; names that no subject has are of weights.
+
+    >>> [str(subject_measured([name]).name) for name in ("rips", "surface", "sensitivity")]
+    ['weights', 'landscape', 'representations']
+    """
+    every = subjects()
+    others = [every[folder] for folder in reversed(FOLDERS) if folder in every]
+    return next((one for one in others if {*names} & {one.name, *one.features}), every[FOLDERS[0]])
 
 
 def measurable() -> dict[str, Subject]:

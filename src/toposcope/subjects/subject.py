@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.errors import InputError
+from toposcope.subjects.measurement import Prepared
 
 if TYPE_CHECKING:
     from toposcope.core.types import Feature
     from toposcope.subjects.base import Probe
+    from toposcope.subjects.measurement import MeasureCall
 
 LOSSES = ("heldout_loss", "loss")
 """The targets of a subject without its own, the preferred one first."""
 SHUFFLED = "the same {} in random order"
 SIZE = "the size of {} (norms and spectra)"
+
+
+def named_object(spec: str) -> Any:
+    """Return what "MODULE:NAME" names."""
+    module, _, name = spec.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,20 @@ class Subject:
         made with `subjects.request.option` are the options of the command.
     make : callable, optional
         Returns the probes of a request.
+    needs : tuple of str
+        What its measurement needs beside the checkpoints' tensors: "texts", "model" (the checkpoint as a
+        model that computes) and "batch" (tokens of which a loss is taken). A subject that needs none of them
+        is measured from its request alone.
+    measure : str
+        "MODULE:FUNCTION" that returns what is measured (`subjects.measurement.Prepared`) from a call of
+        `measure`; "" for the probes that `make` makes.
+    preset : str
+        "MODULE:FUNCTION" that returns the request of a preset by its name; "" if it has none.
+    uses, uses_saved : tuple of str
+        Which fields of `TextRequest` and further arguments of `measure` it uses, and which the measurement
+        of saved states uses.
+    keeps_diagrams : bool
+        Whether the diagrams of its own probes are stored by default, because figures need them.
     features : tuple of str
         The names by which `features=` and `--features` choose it, besides its own name.
     figures : str
@@ -100,6 +123,12 @@ class Subject:
     size: str = ""
     request: type | None = None
     make: Callable[[Any], Sequence[Probe]] | None = None
+    needs: tuple[str, ...] = ()
+    measure: str = ""
+    preset: str = ""
+    uses: tuple[str, ...] = ()
+    uses_saved: tuple[str, ...] = ()
+    keeps_diagrams: bool = False
     features: tuple[str, ...] = ()
     figures: str = ""
     page_tables: str = ""
@@ -117,7 +146,31 @@ class Subject:
     @property
     def measurable(self) -> bool:
         """Whether its probes are made from its request alone, without texts, a model or a batch."""
-        return self.make is not None and self.request is not None
+        return not self.needs and self.make is not None and self.request is not None
+
+    def settings(self, given: object | None = None, preset: str = "default") -> Any:
+        """Return the request of a measurement: the given one, else that of the preset.
+
+        Raises
+        ------
+        InputError
+            When there is no such preset, or it is the request of another subject.
+        """
+        assert self.request is not None
+        if given is None:
+            return named_object(self.preset)(preset) if self.preset else self.request()
+        if not isinstance(given, self.request):
+            raise InputError(
+                f"options is a {type(given).__name__}; these features need {self.request.__name__}"
+            )
+        return given
+
+    def prepared(self, call: MeasureCall) -> Prepared:
+        """Return what a call of `measure` measures: by its `measure`, else from the request alone."""
+        if self.measure:
+            return named_object(self.measure)(call)  # type: ignore[no-any-return]
+        probes = self.probes(call.options)
+        return Prepared(call.find(), probes, self.recipe(call.options))
 
     def probes(self, request: object | None = None) -> list[Probe]:
         """Return the probes of a request, by default with its defaults.

@@ -6,21 +6,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toposcope.api.measurement import Measurement
-from toposcope.api.text_request import LANDSCAPE, refuse_unused
 from toposcope.core.device import require_device
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
+from toposcope.subjects.landscape.subject import SUBJECT
+from toposcope.subjects.measurement import MeasureCall, Prepared
+from toposcope.subjects.unused import refuse_unused
 
 if TYPE_CHECKING:
-    from toposcope.api.text_request import TextRequest
     from toposcope.sources import Series
     from toposcope.subjects.landscape.options import LandscapeOptions
+    from toposcope.subjects.text_request import TextRequest
+
+
+def measured(call: MeasureCall) -> Prepared:
+    """Return the measurement of a call of `measure`."""
+    prepared, _ = of_landscape(call.find, SUBJECT.settings(call.options), call.request, call.store)
+    return prepared
 
 
 def of_landscape(
     find: Callable[[], Series], options: LandscapeOptions, request: TextRequest, store: Path
-) -> tuple[Measurement, str]:
+) -> tuple[Prepared, str]:
     """Return the measurement of the loss surface into `store`, and a description of what it does and costs.
 
     `find` opens the series. It is called last, after all arguments were checked.
@@ -37,7 +44,7 @@ def of_landscape(
     from toposcope.subjects.landscape.probes.retrain import without_run
     from toposcope.subjects.landscape.study import study_of_texts
 
-    refuse_unused(LANDSCAPE, request.features, request)
+    refuse_unused(SUBJECT, request.features, request)
     require_device(request.device)
     recipe = None if request.recipe is None else load_training_recipe(request.recipe)
     study = study_of_texts(
@@ -55,4 +62,4 @@ def of_landscape(
         )
     study = study.of(series)
     words = study.announcement(series)
-    return Measurement(series, study.probes(), study.recipe()), words
+    return Prepared(series, study.probes(), study.recipe()), words

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from toposcope.api.measurement import Measurement
-from toposcope.api.text_request import SAVED_STATES, refuse_unused
 from toposcope.core.device import require_device
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
-from toposcope.subjects.representations.features import REPRESENTATIONS, SENSITIVITY
+from toposcope.subjects.measurement import MeasureCall, Prepared
+from toposcope.subjects.representations.features import SENSITIVITY
+from toposcope.subjects.representations.subject import SUBJECT
+from toposcope.subjects.unused import refuse_unused
 
 if TYPE_CHECKING:
-    from toposcope.api.text_request import TextRequest
     from toposcope.models.loading import ModelLoader
     from toposcope.sources.series import Series
     from toposcope.subjects.base import Probe
@@ -21,14 +21,20 @@ if TYPE_CHECKING:
     from toposcope.subjects.representations.probes.sensitivity import SensitivityOptions
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.subjects.representations.study import RepresentationStudy
+    from toposcope.subjects.text_request import TextRequest
 
-OURS = (REPRESENTATIONS, SENSITIVITY)
-"""The probes that come with the package; every other name is one from elsewhere."""
+
+def measured(call: MeasureCall) -> Prepared:
+    """Return the measurement of a call of `measure`: of texts, or of saved states."""
+    options = SUBJECT.settings(call.options, call.preset)
+    if call.saved is not None:
+        return of_saved_states(call.saved, options, call.request)
+    return of_representations(call.find, options, call.request, look=call.fresh)
 
 
 def of_representations(
     find: Callable[[], Series], options: RepresentationOptions, request: TextRequest, *, look: bool
-) -> Measurement:
+) -> Prepared:
     """Return the measurement of how every checkpoint represents texts; with `look`, models are checked first.
 
     `find` opens the series. It is called last, after all arguments were checked.
@@ -43,7 +49,7 @@ def of_representations(
     from toposcope.subjects.representations.saved_states import save_runs
     from toposcope.subjects.representations.study import study_of_texts
 
-    refuse_unused(REPRESENTATIONS, request.features, request)
+    refuse_unused(SUBJECT, request.features, request)
     if request.texts is None:
         raise InputError(
             f"representations need texts; give {option('texts')} FILE with one text on each line"
@@ -62,10 +68,10 @@ def of_representations(
         _check_models(series, loader, options.layers)
     if request.save_states is not None:
         save_runs(request.save_states, series.runs)
-    return Measurement(series, [*_wanted(study, request), *further], study.recipe())
+    return Prepared(series, [*_wanted(study, request), *further], study.recipe())
 
 
-def of_saved_states(series: SavedStates, options: RepresentationOptions, request: TextRequest) -> Measurement:
+def of_saved_states(series: SavedStates, options: RepresentationOptions, request: TextRequest) -> Prepared:
     """Return the measurement of saved states, which needs no model.
 
     Raises
@@ -75,11 +81,11 @@ def of_saved_states(series: SavedStates, options: RepresentationOptions, request
     """
     from toposcope.subjects.representations.study import study_of_saved_states
 
-    refuse_unused(SAVED_STATES, request.features, request)
+    refuse_unused(SUBJECT, request.features, request, saved=True)
     further = _further(request.features)
     _check_saved(series, request.limit)
     study = study_of_saved_states(options, series, limit=request.limit, grid=_grid(request))
-    return Measurement(series, [*_wanted(study, request), *further], study.recipe())
+    return Prepared(series, [*_wanted(study, request), *further], study.recipe())
 
 
 def _grid(request: TextRequest) -> SensitivityOptions | None:
@@ -99,7 +105,8 @@ def _further(features: Sequence[str]) -> list[Probe]:
     """Return the probes that come from elsewhere."""
     from toposcope.subjects.registry import further_probes
 
-    return further_probes([name for name in features if name not in OURS], known=OURS)
+    ours = SUBJECT.features
+    return further_probes([name for name in features if name not in ours], known=ours)
 
 
 def _check_saved(saved: SavedStates, limit: int | None) -> None:
