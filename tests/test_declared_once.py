@@ -11,7 +11,7 @@ import pytest
 import toposcope
 from tests.syntax import parsed
 from toposcope.store.schema import TABLES
-from toposcope.subjects.catalogue import DECLARED
+from toposcope.subjects.catalogue import declared_features
 
 ROOT = Path(toposcope.__file__).parent
 DECLARING = ("subjects/", "topology/")
@@ -22,7 +22,9 @@ PAPERS = ("studies/", "published/")
 """A paper names what it measured in words of its own: its presets and its published series are data."""
 LOGGED = {*TABLES["metrics"].names, *TABLES["runs"].names}
 """What a training log calls its columns, such as weight_norm: measured by no probe."""
-NAMES = {feature.name for features in DECLARED.values() for feature in features} | set(DECLARED)
+NAMES = {feature.name for features in declared_features().values() for feature in features} | set(
+    declared_features()
+)
 WORDS = {name for name in NAMES if name.isalpha()}
 """Names that are words of English, too: `range`, `minima`, `surface`. They count beside feature or probe."""
 OTHER_MEANINGS: dict[tuple[str, str], str] = {}

@@ -27,7 +27,7 @@ from toposcope.study.findings.rivals import strengths
 from toposcope.study.findings.when import fixed_phases
 from toposcope.study.studies import chosen_target
 from toposcope.study.targets import read_targets
-from toposcope.subjects.catalogue import DECLARED, own_catalogue
+from toposcope.subjects.catalogue import declared_features, own_catalogue
 from toposcope.subjects.representations.page import part
 from toposcope.subjects.representations.subject import SUBJECT as REPRESENTATIONS
 from toposcope.subjects.representations.tables.rows import QUALITY
@@ -152,7 +152,7 @@ def _sensitivity(run, step):
 def _write(path, parts, layers=LAYERS, steps=STEPS):
     store = Store.create(path, recipe={"points": 200})
     for probe in ("representations", "gradient_rips", "rips", "sensitivity"):
-        store.write_catalogue(probe, DECLARED[probe])
+        store.write_catalogue(probe, declared_features()[probe])
     store.write_runs(
         RunRecord(run, "neox", n, 1, "cosine", "texts", f"runs/{run}") for run, n in MODELS.items()
     )

@@ -21,7 +21,7 @@ from toposcope.study.forecasts.gather import gather_curves, topological_methods
 from toposcope.study.recover import _feature_sets
 from toposcope.study.study import Study
 from toposcope.study.table import series_table
-from toposcope.subjects.catalogue import DECLARED, completed, own_catalogue
+from toposcope.subjects.catalogue import completed, declared_features, own_catalogue
 from toposcope.watch.watchman import Watchman
 
 PROBE, COLUMN, LABEL = "elsewhere", "elsewhere/height", "height of elsewhere"
@@ -124,7 +124,7 @@ def test_its_place_decides_beside_the_packages_own() -> None:
             )
         ]
     )  # fmt: skip
-    ours = {name: DECLARED[name] for name in ("neural_persistence", "rips")}
+    ours = {name: declared_features()[name] for name in ("neural_persistence", "rips")}
     declared = catalogue_table({"elsewhere": mine, **ours})
     table = series_table(rows, catalogue=declared)
     assert table.leads(Use.CHANGE, About.WEIGHTS) == [
@@ -139,7 +139,7 @@ def test_its_place_decides_beside_the_packages_own() -> None:
 def test_a_store_written_before_is_read_as_the_packages_probes_declare(tmp_path: Path) -> None:
     store = _store(tmp_path / "store")
     for probe in ("rips", "gradient_rips", "representations", "surface"):
-        store.write_catalogue(probe, DECLARED[probe])
+        store.write_catalogue(probe, declared_features()[probe])
     new = store.catalogue()
     for path in (store.path / "catalogue").glob("*.parquet"):
         table = pq.read_table(path)

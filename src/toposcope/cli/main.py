@@ -119,15 +119,11 @@ class LazyGroup(SuggestingGroup):
 def _further_subjects() -> dict[str, Subject]:
     """Return the subjects without a command of their own, from a folder or an installed package.
 
-    If there are none, no subject is imported.
+    Only these are imported.
     """
-    from importlib.metadata import entry_points
+    from toposcope.subjects.roster import with_made_command
 
-    from toposcope.subjects.roster import COMMANDS_OF, FOLDERS, GROUP, measurable
-
-    if {*FOLDERS} <= COMMANDS_OF.keys() and not entry_points(group=GROUP):
-        return {}
-    return measurable()
+    return with_made_command()
 
 
 @click.group(

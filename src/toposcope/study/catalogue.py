@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.types import About, Kind, Normalization, Scope, Status, Use
-from toposcope.study.targets import TARGET_LABELS
+from toposcope.study.targets import target_labels
 from toposcope.subjects.catalogue import completed
 
 CATALOGUE = (
@@ -76,7 +76,7 @@ def labels_in(catalogue: pd.DataFrame) -> dict[str, str]:
                 if column not in shortest or len(label) < len(shortest[column]):
                     shortest[column] = label
         named = {**shortest, **named}
-    return {**named, **TARGET_LABELS}
+    return {**named, **target_labels()}
 
 
 def leading(columns: Iterable[str], catalogue: pd.DataFrame, most: int = 16) -> list[str]:

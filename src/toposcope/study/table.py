@@ -17,7 +17,7 @@ from toposcope.study.catalogue import CATALOGUE, describe, labels_in, leads_in, 
 from toposcope.study.derived import with_derived
 from toposcope.study.efficiency import SMOOTH, add_targets, averaged
 from toposcope.study.role_means import with_columns, with_role_means
-from toposcope.study.targets import TARGET_LABELS, join_targets, own_losses, own_targets
+from toposcope.study.targets import join_targets, own_losses, own_targets, target_labels
 
 KEYS = ("run", "step")
 LOGGED = ("loss", "heldout_loss", "gap", "efficiency", "efficiency_flop")
@@ -60,7 +60,7 @@ class SeriesTable:
     @cached_property
     def names(self) -> frozenset[str]:
         """Names given by the user, which are printed unchanged: runs, and undeclared columns."""
-        ours = {*TARGET_LABELS, *self.catalogue["feature"]}
+        ours = {*target_labels(), *self.catalogue["feature"]}
         targets = [target for target in self.targets if target not in ours]
         return frozenset([*map(str, self.values["run"].unique()), *self.undeclared, *targets])
 

@@ -40,7 +40,7 @@ from toposcope.study.trends.confounds import confound_table, walk_bound
 from toposcope.study.trends.lags import lag_table
 from toposcope.study.trends.replicates import replicate_table
 from toposcope.study.trends.verdicts import default_columns, family_table, trend_table
-from toposcope.subjects.catalogue import DECLARED
+from toposcope.subjects.catalogue import declared_features
 from toposcope.subjects.subject import TABLE, Subject
 
 Made = TypeVar("Made")
@@ -352,7 +352,7 @@ class StudyTables:
     def brought(self, use: Use) -> list[str]:
         """Return the leading columns of probes of other packages; no figure here is made for them."""
         probe = self.series.catalogue.set_index("column")["probe"]
-        return [column for column in self.leads(use) if probe[column] not in DECLARED]
+        return [column for column in self.leads(use) if probe[column] not in declared_features()]
 
     def column(self, probe: str, feature: Feature) -> str:
         """Return the column that represents a feature for the whole model; "" if there is none."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +16,30 @@ from toposcope.core.forms import listed_steps, step_text
 from toposcope.files.labels import step_of
 from toposcope.logs.meanings import SUFFIXES, canonical, meaning, read_table
 from toposcope.store.draws import counted, over_draws
-from toposcope.subjects.catalogue import DECLARED
+from toposcope.subjects.catalogue import declared_features
 
 COLUMNS = ("run", "step", "target", "value", "status", "reason")
-TARGET_LABELS = {
+_LOG_LABELS = {
     "loss": "minibatch loss",
     "heldout_loss": "held-out loss",
     "loss_smooth": "smoothed training loss",
     "weight_norm": "weight norm",
     "efficiency_flop": "efficiency per FLOP",
-    **{
-        feature.target: f"log {feature.label}"
-        for features in DECLARED.values()
-        for feature in features
-        if feature.log_target
-    },
 }
-"""Names of the columns of a log and of the logarithms of qualities.
-
-A target from a feature has the feature's name; any other, that of its column.
-"""
 _KEYS = ("run", "step", "revision")
 _LISTED = 5
 """Names that a message lists."""
 _READ = (*SUFFIXES, ".json")
+
+
+@functools.cache
+def target_labels() -> Mapping[str, str]:
+    """Return the names of the columns of a log and of the logarithms of qualities.
+
+    A target from a feature has the feature's name; any other, that of its column.
+    """
+    features = [feature for declared in declared_features().values() for feature in declared]
+    return _LOG_LABELS | {one.target: f"log {one.label}" for one in features if one.log_target}
 
 
 def read_targets(path: str | Path) -> pd.DataFrame:

@@ -14,11 +14,6 @@ from toposcope.store.columns import declared_line
 from toposcope.subjects.roster import own_subjects, subject_of
 from toposcope.subjects.subject import Subject
 
-DECLARED: Mapping[str, tuple[Feature, ...]] = {
-    probe: features for subject in own_subjects() for probe, features in subject.declared.items()
-}
-"""Probe -> what it declares."""
-
 _ADDED = ("about", "leads")
 """Columns that the catalogues of older stores lack."""
 
@@ -30,7 +25,7 @@ def own_catalogue() -> pd.DataFrame:
     >>> table.loc[("rips", "h0_total"), "label"], table.loc[("gradient_rips", "h0_total"), "label"]
     ('H0 total', 'gradients: H0 total')
     """
-    return catalogue_table(DECLARED)
+    return catalogue_table(declared_features())
 
 
 def completed(declared: pd.DataFrame | None) -> pd.DataFrame:
@@ -56,12 +51,18 @@ def completed(declared: pd.DataFrame | None) -> pd.DataFrame:
 
 
 @functools.cache
+def declared_features() -> Mapping[str, tuple[Feature, ...]]:
+    """Return what each probe of the package declares, by its name; it imports the package's subjects."""
+    return {probe: features for subject in own_subjects() for probe, features in subject.declared.items()}
+
+
+@functools.cache
 def _ours() -> pd.DataFrame:
     return own_catalogue()
 
 
 def _filled(line: dict[Hashable, Any]) -> dict[Hashable, Any]:
-    ours = {feature.name: feature for feature in DECLARED.get(line["probe"], ())}
+    ours = {feature.name: feature for feature in declared_features().get(line["probe"], ())}
     known = ours.get(line["feature"])
     if known is None:
         probe = str(line["probe"])

@@ -30,9 +30,7 @@ SAVED_STATES = "saved states"
 @functools.cache
 def own_subjects() -> tuple[Subject, ...]:
     """Return the subjects of the package."""
-    return tuple(
-        importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT for folder in FOLDERS
-    )
+    return tuple(map(_of_folder, FOLDERS))
 
 
 @functools.cache
@@ -45,6 +43,22 @@ def subjects() -> Mapping[str, Subject]:
         else:
             found[one.name] = one
     return dict(sorted(found.items(), key=lambda item: item[1].order))
+
+
+def with_made_command() -> dict[str, Subject]:
+    """Return the subjects whose command is made from their request; no subject with its own is imported."""
+    folders = [folder for folder in FOLDERS if folder not in COMMANDS_OF]
+    made = [*map(_of_folder, folders), *(one for one in brought(GROUP, Subject) if one.name not in FOLDERS)]
+    chosen: dict[str, Subject] = {}
+    for one in made:
+        if one.measurable:
+            chosen.setdefault(one.name, one)
+    return dict(sorted(chosen.items(), key=lambda item: item[1].order))
+
+
+def _of_folder(folder: str) -> Subject:
+    subject: Subject = importlib.import_module(f"toposcope.subjects.{folder}.subject").SUBJECT
+    return subject
 
 
 def users_of(name: str) -> tuple[str, ...]:
@@ -67,8 +81,11 @@ def subject_measured(names: Collection[str]) -> Subject:
     ['weights', 'landscape', 'representations']
     """
     every = subjects()
-    others = [every[folder] for folder in reversed(FOLDERS) if folder in every]
-    return next((one for one in others if {*names} & {one.name, *one.features}), every[FOLDERS[0]])
+    # of names of several subjects the later one decides: `gradients` stands beside those of weights
+    own = [every[folder] for folder in reversed(FOLDERS) if folder in every]
+    further = [one for one in every.values() if one not in own]
+    named = (one for one in (*further, *own) if {*names} & {one.name, *one.features})
+    return next(named, every[FOLDERS[0]])
 
 
 def measurable() -> dict[str, Subject]:
