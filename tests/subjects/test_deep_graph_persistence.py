@@ -157,6 +157,8 @@ def test_means_excess_and_draws(tmp_path: Path) -> None:
 def test_the_draws_are_seeded_by_run_step_and_name(tmp_path: Path) -> None:
     once, again = (measured(tmp_path / "run", llama(blocks()), nulls=2) for _ in range(2))
     assert once == again
+    heads = {row.name for row in once if row.scope == Scope.HEAD}
+    assert heads == {f"model.layers.0.self_attn.v_proj.weight[head {head}]" for head in range(HEADS)}
     drawn = [row.value for row in once if row.feature == DEEP_SHUFFLED.name and row.scope == Scope.HEAD]
     assert len(set(drawn)) == len(drawn) == 2 * HEADS
 

@@ -64,7 +64,7 @@ def command(runs: Path, out: Path, *more: str) -> list[str]:
 def test_every_unit_is_there(runs: Path, reference: Path) -> None:
     store = Store.open(reference)
     units = store.features().groupby(["run", "probe"]).step.nunique().unstack()
-    assert units.drop(columns="distances").to_numpy().tolist() == [[10] * 4] * 2
+    assert units.drop(columns="distances").to_numpy().tolist() == [[10] * 5] * 2
     assert units["distances"].tolist() == [9, 9]
     assert store.metrics().groupby("run").loss.count().tolist() == [91, 91]
     assert store.runs().parameters.tolist() == [720, 720]
@@ -75,7 +75,7 @@ def test_every_unit_is_there(runs: Path, reference: Path) -> None:
 def test_a_second_sweep_measures_nothing(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
     before = {path: path.stat().st_mtime_ns for path in (reference / "features").iterdir()}
     report = measure(runs, reference)
-    assert (report.done, report.skipped) == (0, 100)
+    assert (report.done, report.skipped) == (0, 120)
     assert {path: path.stat().st_mtime_ns for path in (reference / "features").iterdir()} == before
 
 
@@ -102,15 +102,15 @@ def test_a_changed_checkpoint_is_measured_again(
 @pytest.mark.slow
 def test_processes_give_the_same_store(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
     report = measure(runs, tmp_path / "jobs", jobs=2)
-    assert (report.done, report.failures) == (100, [])
+    assert (report.done, report.failures) == (120, [])
     same(reference, tmp_path / "jobs")
 
 
 @pytest.mark.slow
 def test_shards_give_the_same_store(runs: Path, reference: Path, tmp_path: Path, same: Same) -> None:
     done = [measure(runs, tmp_path / "shards", shard=Shard(i, 3)).done for i in (3, 1, 2)]
-    assert sum(done) == 100
-    assert all(0 < n < 100 for n in done)
+    assert sum(done) == 120
+    assert all(0 < n < 120 for n in done)
     same(reference, tmp_path / "shards")
 
 
@@ -268,7 +268,7 @@ def test_a_bad_checkpoint_is_recorded_and_the_rest_goes_on(
     report = measure(runs, tmp_path / "s")
     assert {f.step for f in report.failures} == {40}  # step 50 lacks its distances, and says so
     assert all(f.run == "one" for f in report.failures)
-    assert report.done == 100 - len(report.failures)
+    assert report.done == 120 - len(report.failures)
     table = Store.open(tmp_path / "s").features(probe="trajectory", run="one")
     assert "1 unreadable checkpoints left out" in set(table[table.step == 60].note)
     checkpoint(runs / "one", 40)
@@ -307,7 +307,7 @@ def test_a_tensor_that_is_not_finite_costs_its_own_rows_and_those_that_pool_it(
     tensors["head.weight"][3, 2] = np.nan
     checkpoint(runs / "one", 40, tensors)
     report = measure(runs / "one", tmp_path / "s", jobs=jobs)
-    assert (report.done, report.failures) == (50, [])
+    assert (report.done, report.failures) == (60, [])
     assert len(report.problems) == 1
     assert "run 'one' step 40: tensor 'head.weight' holds NaN or infinite weights" in report.problems[0]
     again = measure(runs / "one", tmp_path / "s", jobs=jobs)
@@ -319,7 +319,7 @@ def test_a_tensor_that_is_not_finite_costs_its_own_rows_and_those_that_pool_it(
     assert failed.note.str.contains("tensor 'head.weight' holds NaN").all()
     assert failed.value.isna().all()
     assert set(failed[failed.step == 40].probe) == {
-        "baselines", "distances", "neural_persistence", "rips", "trajectory",
+        "baselines", "deep_graph_persistence", "distances", "neural_persistence", "rips", "trajectory",
     }  # fmt: skip
     assert set(failed.step) == {40, 50}  # the way from step 40 to 50 is not known either
     assert set(failed[failed.step == 50].probe) == {"distances"}

@@ -119,5 +119,6 @@ def _attention(value: Matrix, output: Matrix, heads: Heads) -> Iterator[Composed
         return
     for head in range(queries):
         of_head = slice(head * width, (head + 1) * width)
-        label = replace(Label.of(value), head=head, scope=Scope.HEAD)
+        name = f"{value.name}[head {head}]"  # as `stream_matrices` names a head's rows
+        label = replace(Label.of(value), name=name, head=head, scope=Scope.HEAD)
         yield Composed(label, (rows[of_head], columns[of_head].T))

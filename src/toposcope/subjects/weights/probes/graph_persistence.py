@@ -34,7 +34,8 @@ class DeepGraphPersistence(Probe):
     """Deep graph persistence of every pair of matrices that compose, and of each attention head's.
 
     The pairs are up and down of an MLP, value and output of an attention, and the embedding of a model whose
-    head is not tied to it with the first queries, keys and values. A row has the name of the first matrix.
+    head is not tied to it with the first queries, keys and values. A row has the name of the first matrix,
+    with the number of the head.
     ``deep_graph_persistence_shuffled`` has a row for each draw, in which each of the two is permuted alone.
     ``deep_graph_persistence_spread`` is one over the largest standardised magnitude of the two.
     The means over the pairs of a role and of the model also have ``deep_graph_persistence_excess``, the
@@ -108,9 +109,8 @@ def _is_whole_attention(label: Label) -> bool:
 
 
 def _measured(pair: Composed, at: Checkpoint, draws: int) -> _Paths:
-    head = pair.label.head if pair.label.scope == Scope.HEAD else None
     generators = [
-        rng(run=at.run, step=at.step, name=f"{DEEP_PERSISTENCE}/{pair.label.name}", head=head, draw=draw)
+        rng(run=at.run, step=at.step, name=f"{DEEP_PERSISTENCE}/{pair.label.name}", draw=draw)
         for draw in range(draws)
     ]
     return _Paths(*paths_and_shuffled(pair.layers, generators))
