@@ -169,4 +169,8 @@ def test_the_page_shows_each_feature_beside_its_simpler_number() -> None:
     assert by_label["neural persistence"][2] == "std of |w| / largest |w|"
     assert by_label["neural persistence"][-1].endswith("%")
     assert "R2" in table.caption
+    twice = pd.concat([every, of_weights.assign(filtration="seed004")], ignore_index=True)
+    shown = {table.name: table for table in tables(replace(study, features=twice))}
+    first = [row[0] for row in shown["equivalents"].rows]
+    assert first == ["neural persistence, by network", "neural persistence, by matrix", "H0 total"]
     assert not next(table for table in tables(study) if table.name == "equivalents").rows

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import interval, number, whole
 from toposcope.core.tabular import Table
-from toposcope.core.types import Use
+from toposcope.core.types import Normalization, Use
 from toposcope.study.net_change import first_last
 from toposcope.study.study import Study
 from toposcope.subjects.weights.features import H0_TOTAL, H1_TOTAL, NEURAL_PERSISTENCE, PERSISTENCE, RIPS
@@ -66,8 +66,8 @@ def equivalents_table(study: Study) -> Table:
     rows = []
     for (feature, normalization), lines in _by_feature(frame):
         several = frame.loc[frame["feature"] == feature, "filtration"].nunique() > 1
-        label = f"{labels[feature]} ({normalization})" if several else labels[feature]
-        rows += [(label, *_equivalent(line)) for line in lines.to_dict("records")]
+        by = f", by {Normalization(normalization).name.lower()}" if several else ""
+        rows += [(labels[feature] + by, *_equivalent(line)) for line in lines.to_dict("records")]
     return Table(
         declared.name,
         declared.title,

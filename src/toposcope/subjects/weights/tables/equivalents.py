@@ -61,7 +61,7 @@ EQUIVALENTS = (
     Equivalent(DEEP_PERSISTENCE, DEEP, "std / largest |w − mean|", DEEP_SPREAD, DEEP_PERSISTENCE,
                null=DEEP_SHUFFLED),
     Equivalent(RIPS, H0_TOTAL, "mean distance of the rows", MEAN_DISTANCE, BASELINES),
-    Equivalent(RIPS, H0_SQUARES, "their mean distance squared", MEAN_DISTANCE, BASELINES, np.square),
+    Equivalent(RIPS, H0_SQUARES, "mean distance squared", MEAN_DISTANCE, BASELINES, np.square),
     Equivalent(RIPS, H0_SCALED, "participation ratio", PARTICIPATION_RATIO, BASELINES),
     Equivalent(RIPS, H0_ENTROPY, "participation ratio", PARTICIPATION_RATIO, BASELINES),
     Equivalent(RIPS, H1_TOTAL, "mean distance of the rows", MEAN_DISTANCE, BASELINES),
