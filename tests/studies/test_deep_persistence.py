@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -56,9 +58,11 @@ def test_every_quantity_has_its_verdict(studied: Section) -> None:
 
 
 def test_what_explains_it_is_said_with_numbers(studied: Section) -> None:
-    said = studied.note.split("Over a run, the shuffles explain R2 ")[1]
-    shuffles = float(said.split()[0])
-    spread = float(said.split("over the largest weight ")[1].split()[0])
+    said = studied.note
+    shuffles, spread = (
+        float(re.search(before + r" ([\d.]+\d)", said)[1])  # type: ignore[index]
+        for before in ("the shuffles explain R2", "over the largest weight")
+    )
     assert min(shuffles, spread) > 0.5
     assert "of 2 runs" in said
 

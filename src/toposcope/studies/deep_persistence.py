@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,11 +105,21 @@ def _beside_null(table: SeriesTable) -> str:
     below = sum(end[excess] < 0 for end in ends)
     share = float(np.median([abs(end[excess]) / end[deep] for end in ends]))
     return (
-        f"Over a run, the shuffles explain R2 {np.nanmin(null):.2f} to {np.nanmax(null):.2f} of it, and "
-        f"the standard deviation over the largest weight {np.nanmin(simple):.2f} to {np.nanmax(simple):.2f}. "
+        f"Over a run, the shuffles explain R2 {_range(null)} of it, and "
+        f"the standard deviation over the largest weight {_range(simple)}. "
         f"At the end the order of the weights is {100 * share:.1f}% of it (median), and it is below its "
         f"shuffles in {below} of {len(ends):,} runs. "
     )
+
+
+def _range(values: Sequence[float], form: str = ".2f") -> str:
+    """Return the smallest and the largest number, or the one if they print alike; "" for none.
+
+    >>> _range([0.5, 0.75]), _range([0.5])
+    ('0.50 to 0.75', '0.50')
+    """
+    ends = [f"{end(values):{form}}" for end in (np.nanmin, np.nanmax)] if len(values) else []
+    return " to ".join(dict.fromkeys(ends))
 
 
 def explained(x: pd.Series, y: pd.Series) -> float:
@@ -127,7 +138,7 @@ def _course(table: SeriesTable, column: str, target: str) -> tuple[float, float,
     frames = [table.of_run(run)[["step", column, target]].dropna() for run in table.run_names]
     rho = [float(spearmanr(frame[column], frame[target]).statistic) for frame in frames if len(frame) > 2]
     first, last = (float(np.mean([frame[column].iloc[at] for frame in frames])) for at in (0, -1))
-    return first, last, f"{min(rho):+.2f} to {max(rho):+.2f}" if rho else ""
+    return first, last, _range(rho, "+.2f")
 
 
 def _first(leads: pd.DataFrame) -> str:
