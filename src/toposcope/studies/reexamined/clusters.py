@@ -146,7 +146,7 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
         text="b0 falls through depth in trained transformers, and not in untrained ones",
         source="Kruger 2026: 519 to 1 (Qwen3-4B); untrained 503 to 968",
         **_compared(
-            [kind["fall"] for kind in kinds], ".1f", 0.0, " halvings from the embedding to the least"
+            [kind["fall"] for kind in kinds], ".2f", 0.0, " halvings from the embedding to the least"
         ),
     )
     to_one = Claim(
