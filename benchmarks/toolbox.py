@@ -2,7 +2,8 @@
 
 `python -m benchmarks.toolbox` measures every function at a size and at one four times as large (two_sample:
 twice), the fastest of several calls, on one core; `--write` writes docs/evidence/toolbox-costs.csv, which
-the page of each function quotes. `to_akriti` is measured if akriti is installed.
+the page of each function quotes; `--only NAME` measures one function anew. `to_akriti` is measured if akriti
+is installed.
 """
 
 from __future__ import annotations
@@ -167,26 +168,35 @@ def row(case: Case, small: int | None = None) -> dict[str, str]:
     return dict(zip(COLUMNS, (*cells, *(f"{one:.2g}" for one in taken), f"{exponent:.1f}"), strict=True))
 
 
+def written() -> dict[str, dict[str, str]]:
+    """Return the rows of the table as it stands, by function."""
+    with TABLE.open(newline="", encoding="utf-8") as handle:
+        return {line["function"]: line for line in csv.DictReader(handle)}
+
+
 def main() -> None:
-    """Measure all, print each line, and write the table on request."""
+    """Measure all or some, print each line, and write the table on request."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {TABLE.name}")
-    rows = []
-    write = parser.parse_args().write
+    parser.add_argument("--only", nargs="+", default=[], help="these functions; the other rows stay")
+    given = parser.parse_args()
     threadpool_limits(1)  # on a busy machine, threads that wait for each other would be measured
     numba.set_num_threads(1)
+    rows = written() if given.only else {}
     for case in CASES:
+        if given.only and case.name not in given.only:
+            continue
         try:
-            rows.append(row(case))
+            rows[case.name] = row(case)
         except InputError as error:  # akriti is not installed
             print(f"{case.name}: {error}")
             continue
-        print("  ".join(rows[-1].values()), flush=True)
-    if write:
+        print("  ".join(rows[case.name].values()), flush=True)
+    if given.write:
         with TABLE.open("w", newline="", encoding="utf-8") as handle:
             writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(rows[case.name] for case in CASES if case.name in rows)
 
 
 if __name__ == "__main__":

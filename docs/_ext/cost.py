@@ -29,8 +29,8 @@ def _sentence(row: dict[str, str]) -> str:
 def _taken(seconds: float) -> str:
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
-            return f"{seconds / size:.2g} {unit}"
-    return f"{seconds * 1e6:.2g} µs"
+            return f"{float(f'{seconds / size:.2g}'):g} {unit}"
+    return f"{float(f'{seconds * 1e6:.2g}'):g} µs"
 
 
 def add_cost(_app: Sphinx, what: str, name: str, _object: object, _options: object, lines: list[str]) -> None:
