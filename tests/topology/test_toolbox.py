@@ -35,7 +35,7 @@ def test_a_function_shows_an_example(name):
     assert ">>> " in inspect.getdoc(getattr(topology, name))
 
 
-@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - WITHOUT_MATHEMATICS - {"two_sample"}))
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - WITHOUT_MATHEMATICS))
 def test_a_function_says_its_unit_and_its_source(name):
     text = inspect.getdoc(getattr(topology, name))
     assert re.search(r"\b[Uu]nits?\b|nats", text), "the unit"

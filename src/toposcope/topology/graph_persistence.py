@@ -70,7 +70,8 @@ def shuffled_deep_graph_persistence(
     """Return the deep graph persistence of `draws` stacks in which each layer's entries are permuted alone.
 
     The entries of every layer stay; how the layers connect is random. Exact in distribution, from the
-    largest entries and as many random cells. Parameters are those of `deep_graph_persistence`.
+    largest entries and as many random cells. Parameters, unit and source (Girrbach et al. 2023) are those of
+    `deep_graph_persistence`.
 
     Parameters
     ----------

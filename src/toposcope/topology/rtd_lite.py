@@ -59,6 +59,8 @@ def rtd_lite(X: Any, Y: Any, *, metric: str = "euclidean") -> float:
 def rtd_lite_matrix(clouds: Sequence[Any], *, metric: str = "euclidean") -> np.ndarray:
     """Return `rtd_lite` of all pairs of k clouds of the same n items, shape (k, k), zero on the diagonal.
 
+    Unit, source (Tulchinskii et al. 2025) and errors are those of `rtd_lite`.
+
     >>> rtd_lite_matrix([np.eye(3), np.eye(3), np.diag([1.0, 2.0, 4.0])]).shape
     (3, 3)
     """
