@@ -300,3 +300,53 @@ def test_a_damaged_file_is_named(folder):
 
 def test_the_schema_is_that_of_the_code(folder):
     assert json.loads((folder / "schema.json").read_text()) == schema()
+
+
+def test_sizes_of_fewer_steps_do_not_judge_what_compares_sizes():
+    runs = simulated()
+    short = [run for run in runs if run.run.startswith("124m")]
+    for run in short:
+        for row in run.rows:
+            row.update(steps=1200, step=row["step"] // 2, loss=row["loss"] + 1.0)
+    alike = ScaleRuns.of(runs).of_equal_length
+    assert list(alike.models.values()) == ["1m", "3m", "10m", "30m"]
+    judged = {claim.text: claim for claim in claims(ScaleRuns.of(runs))}
+    law = judged["The final loss scales as a power of the size"]
+    assert law.judgement is Standing.HOLDS
+    without = claims(ScaleRuns.of([run for run in runs if run not in short]))
+    assert law.here == next(claim.here for claim in without if claim.text == law.text)
+
+
+def test_one_seed_whose_sizes_are_on_no_line_cannot_tell():
+    runs = [run for run in simulated() if run.run.endswith("seed42")]
+    for run, more in zip(runs, (0.0, 3.0, -1.0, 3.0, 0.0), strict=True):
+        for row in run.rows:
+            row["loss"] += more
+    law = claims(ScaleRuns.of(runs))[0]
+    assert law.text == "The final loss scales as a power of the size"
+    assert law.judgement is Standing.UNTESTED
+    assert "over 5 sizes" in law.statistic
+
+
+def _dictionary(columns):
+    lines = ["| column | type | unit | meaning |", "| --- | --- | --- | --- |"]
+    for column in columns:
+        empty = "; may be empty" if column.empty else ""
+        lines.append(f"| `{column.name}` | {column.kind} | {column.unit} | {column.meaning}{empty} |")
+    return "\n".join(lines)
+
+
+def test_the_committed_rows_are_those_of_the_code():
+    folder = ROOT / "data" / "scale"
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert json.loads((folder / "schema.json").read_text()) == schema()
+    assert _dictionary(COLUMNS) in card
+    assert _dictionary(OF_MATRICES) in card
+    runs = read_runs(folder)
+    assert [len(run.rows) for run in runs] == [41] * len(SIZES)
+    judged = {claim.text: claim for claim in claims(ScaleRuns.of(runs))}
+    assert "over 4 sizes" in judged["The final loss scales as a power of the size"].statistic
+    for name, form in ((FILE, schema()), (MATRICES, schema()["$defs"]["matrix"])):
+        table = pd.read_csv(folder / name).iloc[::50]
+        for row in table.astype(object).where(table.notna(), None).to_dict("records"):
+            jsonschema.validate(row, form)

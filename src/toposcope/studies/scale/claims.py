@@ -16,9 +16,8 @@ _CRITICS = "Girrbach et al. 2023"
 
 def claims(runs: ScaleRuns) -> list[Claim]:
     """Return the paper's claims, judged as those of its own sizes are, then those about the repair."""
-    if DEEP not in runs.further:
-        return of_paper(runs.across)
-    return [*of_paper(runs.across), _deep_follows(runs), _deep_is_more(runs)]
+    paper = of_paper(runs.across, runs.of_equal_length.across)
+    return paper if DEEP not in runs.further else [*paper, _deep_follows(runs), _deep_is_more(runs)]
 
 
 def _deep_follows(runs: ScaleRuns) -> Claim:

@@ -13,13 +13,14 @@ from toposcope.studies.scale.series import FURTHER, ScaleRuns
 from toposcope.studies.sections import Section
 from toposcope.studies.seed004.claims import LEAST_ORDERED
 from toposcope.studies.seed004.runs import printed
-from toposcope.studies.seed004.seeds import FEATURES, PRINTED, shown, shown_rho
+from toposcope.studies.seed004.seeds import FEATURES, PRINTED, AcrossSeeds, shown, shown_rho
 from toposcope.studies.versions import versions
 
 
 def sections(runs: Sequence[FinishedRun]) -> list[Section]:
     """Return the claims over all sizes, by size, what changes with size, and the tests behind them."""
     measured = ScaleRuns.of(runs)
+    alike = measured.of_equal_length
     sizes = {name: measured.of_size(size) for size, name in measured.models.items()}
     return [
         claims_section(claims(measured)),
@@ -27,7 +28,7 @@ def sections(runs: Sequence[FinishedRun]) -> list[Section]:
         _changes(sizes),
         _persistence(sizes),
         _beyond(measured, sizes),
-        *([_laws(measured)] if len(sizes) >= LEAST_ORDERED else []),
+        *([_laws(alike)] if len(alike.models) >= LEAST_ORDERED else []),
         _runs(measured),
         versions(),
     ]
@@ -123,7 +124,7 @@ def _laws(measured: ScaleRuns) -> Section:
         (
             label,
             printed()["scaling"].get(stated.get(column, ""), {}).get("exponent"),
-            shown(across.exponents[column]),
+            _exponent(across, column),
             len(across.families),
         )
         for column, label in labels.items()
@@ -132,8 +133,16 @@ def _laws(measured: ScaleRuns) -> Section:
         "Power laws of the final values with the size",
         ("quantity", "exponent: paper", "exponent", "seeds of every size"),
         tuple(rows),
-        "A straight line in log-log through the sizes, one for each seed that all sizes have.",
+        f"A straight line in log-log through the {len(measured.models):,} sizes of equally many steps, one "
+        "for each seed that they share. The interval is over seeds, or over the sizes for one seed.",
     )
+
+
+def _exponent(across: AcrossSeeds, column: str) -> str:
+    law = across.laws[column].iloc[0]
+    if len(across.families) > 1:
+        return shown(across.exponents[column])
+    return f"{law.exponent:.3f} [{law.low:.3f}, {law.high:.3f}]"
 
 
 def _runs(measured: ScaleRuns) -> Section:

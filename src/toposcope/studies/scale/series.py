@@ -77,9 +77,17 @@ class ScaleRuns:
         table = self.across.measured.replicates
         return family_table(table, targets=[self.across.target], columns=self.further).set_index("column")
 
+    @cached_property
+    def of_equal_length(self) -> ScaleRuns:
+        """The runs of the most steps: a shortened run says nothing about its size beside them."""
+        return self._of(self.rows["steps"] == self.rows["steps"].max())
+
     def of_size(self, size: int) -> ScaleRuns:
         """Return the runs of one size."""
-        rows = self.rows[self.rows["parameters"] == size].reset_index(drop=True)
+        return self._of(self.rows["parameters"] == size)
+
+    def _of(self, mine: pd.Series) -> ScaleRuns:
+        rows = self.rows[mine].reset_index(drop=True)
         return ScaleRuns(rows, self.matrices[self.matrices["run"].isin(rows["run"])])
 
     def rho(self, column: str, target: str = "loss") -> np.ndarray:

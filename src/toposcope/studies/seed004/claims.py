@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,22 +27,24 @@ _EARLIEST = 0.25
 """The claim is about 30 and 50% of training; the paper finds no gain at 20%."""
 
 
-def claims(across: AcrossSeeds) -> list[Claim]:
+def claims(across: AcrossSeeds, comparable: AcrossSeeds | None = None) -> list[Claim]:
     """Return the paper's claims, judged: a claim about sizes holds if it does for most seeds.
 
-    With runs of fewer than three sizes, claims about the order of sizes are left out.
+    `comparable` are the runs that were trained alike, if not all were; they judge what compares sizes.
+    With fewer than three of their sizes, claims about the order of sizes are left out.
     """
-    if len(across.groups) < LEAST_ORDERED:
+    alike = across if comparable is None else comparable
+    if len(alike.groups) < LEAST_ORDERED:
         return [_tracks(across), _forecasts(across), _first(across), _larger(across)]
     return [
-        _loss_law(across),
+        _loss_law(alike),
         _tracks(across),
-        _strengthens(across),
-        _reverses(across),
-        _weakens(across),
+        _strengthens(alike),
+        _reverses(alike),
+        _weakens(alike),
         _forecasts(across),
-        _later(across),
-        _feature_law(across),
+        _later(alike),
+        _feature_law(alike),
         _first(across),
         _larger(across),
     ]
@@ -68,21 +71,25 @@ def _beyond(judged: Standing, verdict: str) -> Standing:
 
 
 def _loss_law(across: AcrossSeeds) -> Claim:
-    values = across.exponents["loss"].to_numpy(float)
-    text = "The final loss scales as a power of the size"
-    return _law(across, text, "loss", values, bool((values < 0).all()))
+    return _law(across, "The final loss scales as a power of the size", "loss", "loss", falls=True)
 
 
-def _law(across: AcrossSeeds, text: str, printed_as: str, exponents: np.ndarray, held: bool) -> Claim:
-    """Return a claim on a power law: the paper's exponent beside the mean over the seeds."""
+def _law(across: AcrossSeeds, text: str, column: str, printed_as: str, *, falls: bool) -> Claim:
+    """Judge a power law: by the exponents of the seeds, or by one seed's interval over the sizes."""
     stated = printed()["scaling"][printed_as]
+    exponents = across.exponents[column].to_numpy(float)
     mean, low, high = mean_interval(exponents)
+    ground = f"95% over seeds: {low:.3f} to {high:.3f}"
+    if len(exponents) == 1:
+        law = across.laws[column].iloc[0]
+        low, high = law.low, law.high
+        ground = f"95% over {law.n_sizes:,} sizes: {low:.3f} to {high:.3f}; {ONE_SEED}"
     return Claim(
         text=text,
         source=f"N^{stated['exponent']}, R2 {stated['r2']}",
         here=f"N^{mean:.3f}, from {_of_seeds(across)}",
-        statistic=f"95% over seeds: {low:.3f} to {high:.3f}" if across.seeds > 1 else ONE_SEED,
-        judgement=holds(held),
+        statistic=ground,
+        judgement=within(low, high, *((-np.inf, 0.0) if falls else (0.0, np.inf))),
     )
 
 
@@ -111,7 +118,8 @@ def _strengthens(across: AcrossSeeds) -> Claim:
         text="That correlation strengthens monotonically with the size",
         source="0.59, 0.85, 0.87, 0.90, 0.91",
         here=f"in {sum(strict)} of {_of_seeds(across)}",
-        statistic=f"rank correlation of size and |rho| {shown_rho(order)}; by chance 1 in 120 per seed",
+        statistic=f"rank correlation of size and |rho| {shown_rho(order)}; "
+        f"by chance 1 in {math.factorial(len(across.groups)):,} per seed",
         judgement=_over_seeds(strict),
     )
 
@@ -198,10 +206,7 @@ def _step(steps: pd.Series) -> str:
 
 
 def _feature_law(across: AcrossSeeds) -> Claim:
-    values = across.exponents[H0].to_numpy(float)
-    mean, low, _ = mean_interval(values)
-    text = "Final H0 total persistence grows as a power of the size"
-    return _law(across, text, "h0", values, bool((low if across.seeds > 1 else mean) > 0))
+    return _law(across, "Final H0 total persistence grows as a power of the size", H0, "h0", falls=False)
 
 
 def _first(across: AcrossSeeds) -> Claim:

@@ -140,16 +140,19 @@ class AcrossSeeds:
     @cached_property
     def exponents(self) -> pd.DataFrame:
         """The exponents of the power laws with the size: a row per seed."""
+        return self.laws.map(lambda law: law.exponent)
+
+    @cached_property
+    def laws(self) -> pd.DataFrame:
+        """The power laws with the size: a row per seed, a column per quantity."""
         sizes = np.array(list(self.groups), float)
         columns = list(dict.fromkeys(["loss", self.target, *FEATURES]))
-        made = [
-            {
-                name: fit_power_law(sizes, self.ends.loc[runs, name].to_numpy(float)).exponent
-                for name in columns
-            }
-            for runs in self.families
-        ]
-        return pd.DataFrame(made)
+        return pd.DataFrame(
+            [
+                {name: fit_power_law(sizes, self.ends.loc[runs, name].to_numpy(float)) for name in columns}
+                for runs in self.families
+            ]
+        )
 
     @cached_property
     def errors(self) -> pd.DataFrame:
