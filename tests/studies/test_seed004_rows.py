@@ -143,7 +143,7 @@ def test_other_tables_are_refused(change, message: str, tmp_path: Path) -> None:
 def test_places_without_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no file of rows"):
         from_rows(tmp_path)
-    with pytest.raises(InputError, match="is not a file of rows"):
+    with pytest.raises(InputError, match="is not there"):
         from_rows(tmp_path / "nowhere.csv")
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(InputError, match="is not a table"):

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from toposcope.core.errors import InputError
+from toposcope.studies.columns import SCHEMA_DIALECT, Column, read_table, rounded, row_schema
 from toposcope.studies.scale.families import FinishedRun
-from toposcope.studies.seed004.rows import Column
 
 FILE, MATRICES, SCHEMA = "rows.csv", "matrices.csv.gz", "schema.json"
 _DIGITS = 6
@@ -67,21 +66,12 @@ OF_MATRICES = (
 def write_rows(runs: Sequence[FinishedRun], folder: Path) -> list[Path]:
     """Write the rows of all runs so far, those of their matrices, and the schema; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = _table([row for run in runs for row in run.rows], COLUMNS)
-    matrices = _table([row for run in runs for row in run.matrices], OF_MATRICES)
+    rows = rounded(pd.DataFrame([row for run in runs for row in run.rows]), COLUMNS, _DIGITS)
+    matrices = rounded(pd.DataFrame([row for run in runs for row in run.matrices]), OF_MATRICES, _DIGITS)
     rows.to_csv(folder / FILE, index=False)
     matrices.to_csv(folder / MATRICES, index=False, compression={"method": "gzip", "mtime": 0})
     (folder / SCHEMA).write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     return [folder / FILE, folder / MATRICES, folder / SCHEMA]
-
-
-def _table(rows: Sequence[dict[str, object]], columns: Sequence[Column]) -> pd.DataFrame:
-    table = pd.DataFrame(rows, columns=[column.name for column in columns])
-    for column in columns:
-        if column.kind == "number":
-            numbers = table[column.name].astype(float)
-            table[column.name] = numbers.map(lambda value: float(f"{value:.{_DIGITS}g}"))
-    return table
 
 
 def read_runs(folder: Path) -> list[FinishedRun]:
@@ -95,7 +85,7 @@ def read_runs(folder: Path) -> list[FinishedRun]:
     path = folder / FILE
     if not path.is_file():
         return []
-    rows, matrices = _checked(path, COLUMNS), _checked(folder / MATRICES, OF_MATRICES)
+    rows, matrices = read_table(path, COLUMNS), read_table(folder / MATRICES, OF_MATRICES)
     ended = rows.groupby("run", sort=False)["step"].max() >= rows.groupby("run", sort=False)["steps"].max()
     return [
         FinishedRun(
@@ -107,46 +97,10 @@ def read_runs(folder: Path) -> list[FinishedRun]:
     ]
 
 
-def _checked(path: Path, columns: Sequence[Column]) -> pd.DataFrame:
-    if not path.is_file():
-        raise InputError(f"{path} is not there; this study writes it beside {FILE}")
-    try:
-        table = pd.read_csv(path, dtype={one.name: str for one in columns if one.kind == "string"})
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} is not a table: {error}") from None
-    for column in columns:
-        if column.name not in table:
-            raise InputError(f"{path} has no column {column.name!r}; this study writes {path.name}")
-        if column.kind != "string" and table[column.name].dtype.kind not in "iuf":
-            raise InputError(f"{path}: column {column.name!r} has cells that are no numbers")
-        if not column.empty and table[column.name].isna().any():
-            row = int(table[column.name].isna().to_numpy().argmax())
-            raise InputError(f"{path}: column {column.name!r} is empty in row {row + 1}")
-    return table
-
-
 def schema() -> dict[str, object]:
     """Return the JSON schema of a row of each file; an empty cell is null."""
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "One checkpoint of a run of the recipe scale",
-        **_object(COLUMNS),
-        "$defs": {"matrix": {"title": "One matrix of a checkpoint", **_object(OF_MATRICES)}},
-    }
-
-
-def _object(columns: Sequence[Column]) -> dict[str, object]:
-    cells = {
-        column.name: {
-            "type": [column.kind, "null"] if column.empty else column.kind,
-            "description": column.meaning,
-            **({"unit": column.unit} if column.unit else {}),
-        }
-        for column in columns
-    }
-    return {
-        "type": "object",
-        "properties": cells,
-        "required": [column.name for column in columns],
-        "additionalProperties": False,
+        "$schema": SCHEMA_DIALECT,
+        **row_schema("One checkpoint of a run of the recipe scale", COLUMNS),
+        "$defs": {"matrix": row_schema("One matrix of a checkpoint", OF_MATRICES)},
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,23 +12,13 @@ import pandas as pd
 from toposcope.core.errors import InputError
 from toposcope.core.tabular import write_csv
 from toposcope.published.forecast_rules import NEURAL_PERSISTENCE, RIECK
+from toposcope.studies.columns import SCHEMA_DIALECT, Column, read_table, rounded, row_schema
 from toposcope.studies.seed004.runs import H0, H1, TEXT_H0, TEXT_H1, MeasuredRuns, joined, printed
 from toposcope.study import SeriesTable, from_frame
 
 FILE = "rows.csv"
 _DIGITS = 7
 """Significant digits of a number: float32 weights and losses hold no more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of the rows: its type in JSON, its unit, its meaning, and whether a cell may be empty."""
-
-    name: str
-    kind: str
-    unit: str
-    meaning: str
-    empty: bool = False
 
 
 _DRAWS = (
@@ -96,16 +86,8 @@ def _facts(runs: pd.DataFrame) -> pd.DataFrame:
 def write_rows(measured: MeasuredRuns, folder: Path) -> list[Path]:
     """Write the rows and their JSON schema into a folder, and return the two files."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = rows_of(measured)
-    for column in COLUMNS:
-        if column.kind == "number":
-            rows[column.name] = (
-                rows[column.name].astype(float).map(lambda value: float(f"{value:.{_DIGITS}g}"))
-            )
-        elif column.kind == "integer":
-            rows[column.name] = rows[column.name].astype("Int64")
     path = folder / FILE
-    write_csv(rows, path)
+    write_csv(rounded(rows_of(measured), COLUMNS, _DIGITS), path)
     described = path.with_suffix(".schema.json")
     described.write_text(json.dumps(schema(), indent=2) + "\n", encoding="utf-8")
     return [path, described]
@@ -135,22 +117,7 @@ def _series(rows: pd.DataFrame, names: Mapping[str, str], runs: pd.DataFrame) ->
 
 def _checked(path: Path) -> pd.DataFrame:
     """Return the rows of a file, sorted by run and step, or say what is wrong with it."""
-    if not path.is_file():
-        raise InputError(f"{path} is not a file of rows; a study writes {FILE} into its folder")
-    try:
-        rows = pd.read_csv(path, dtype={column.name: str for column in COLUMNS if column.kind == "string"})
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path} is not a table: {error}") from None
-    missing = [column.name for column in COLUMNS if column.name not in rows]
-    if missing:
-        raise InputError(f"{path} has no column {missing[0]!r}; a study writes {FILE} into its folder")
-    for column in COLUMNS:
-        cells = rows[column.name]
-        if column.kind != "string" and cells.dtype.kind not in "iuf":
-            raise InputError(f"{path}: column {column.name!r} has cells that are no numbers")
-        if not column.empty and cells.isna().any():
-            row = int(cells.isna().to_numpy().argmax())
-            raise InputError(f"{path}: column {column.name!r} is empty in row {row + 1}")
+    rows = read_table(path, COLUMNS)
     if rows.empty:
         raise InputError(f"{path} has no rows")
     if rows.duplicated(["run", "step"]).any():
@@ -161,19 +128,5 @@ def _checked(path: Path) -> pd.DataFrame:
 
 def schema() -> dict[str, object]:
     """Return the JSON schema of one row; an empty cell is null."""
-    cells = {
-        column.name: {
-            "type": [column.kind, "null"] if column.empty else column.kind,
-            "description": column.meaning,
-            **({"unit": column.unit} if column.unit else {}),
-        }
-        for column in COLUMNS
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "One checkpoint of a run of the recipe seed004",
-        "type": "object",
-        "properties": cells,
-        "required": [column.name for column in COLUMNS],
-        "additionalProperties": False,
-    }
+    title = "One checkpoint of a run of the recipe seed004"
+    return {"$schema": SCHEMA_DIALECT, **row_schema(title, COLUMNS)}
