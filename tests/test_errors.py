@@ -3,6 +3,7 @@ import json
 import pickle
 import re
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -65,14 +66,20 @@ def _refuse(_shared):
     return act
 
 
-def test_an_error_crosses_processes_with_its_parts_and_is_spelt_by_who_prints_it():
-    (event,) = spread(_refuse, None, ["a b"], workers=1)
-    error = event.outcome
-    assert type(error) is StoreError
-    assert (error.argument, error.value) == ("save_states", "a b")
-    assert str(error) == "save_states 'a b': it is full; give another out"
-    with typed_options():
-        assert str(error) == "--save-states 'a b': it is full; give another --out"
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        (False, "save_states 'a b': it is full; give another out"),
+        (True, "--save-states 'a b': it is full; give another --out"),
+    ],
+)
+def test_an_error_crosses_processes_with_its_parts_in_the_spelling_of_its_reader(typed, text):
+    with typed_options(typed):
+        (event,) = spread(_refuse, None, ["a b"], workers=1)
+        error = event.outcome
+        assert type(error) is StoreError
+        assert (error.argument, error.value) == ("save_states", "a b")
+        assert str(error) == text
 
 
 @pytest.mark.parametrize(
@@ -93,6 +100,7 @@ def test_every_kind_of_error_is_pickled_whole(error):
 
 
 SOURCE = Path(toposcope.__file__).parent
+WORDING = "toposcope.core.wording"
 SPELT = re.compile(rf"--[a-z]|(?<!a )toposcope (?:{'|'.join(COMMANDS)})")
 """An option as it is typed, or a command."""
 ELSEWHERE = {
@@ -101,16 +109,6 @@ ELSEWHERE = {
     "--backend fsdp --local_dir FOLDER --target_dir OUT",
 }
 """Texts with an option of another program."""
-
-
-HELPERS = {
-    "api/advice.py", "cli/sweeping.py", "core/errors.py", "forecasting/unplanned.py",
-    "sources/discover.py", "store/guess.py", "logs/described.py", "logs/texts.py", "runs/reading.py",
-    "study/merged_stores.py",
-    "study/study.py", "training/corpus.py", "watch/alarms/forecast_target.py",
-    "watch/alarms/advice.py",
-}  # fmt: skip
-"""Modules that put a mark into a part of an error, or into what `next_step` renders."""
 
 
 def _kinds(trees: list[ast.Module]) -> set[str]:
@@ -138,19 +136,26 @@ def _calls(tree: ast.AST, names: set[str]) -> list[ast.Call]:
     return [node for node in calls if isinstance(node.func, ast.Name) and node.func.id in names]
 
 
-def test_a_mark_stands_only_in_an_error_or_in_a_text_that_is_rendered():
-    trees = {path.relative_to(SOURCE).as_posix(): parsed(path) for path in SOURCE.rglob("*.py")}
-    resolving = _kinds(list(trees.values())) | {"rendered"}
-    outside = set()
-    for name, tree in trees.items():
-        if "toposcope.core.wording" not in (SOURCE / name).read_text():
-            continue
-        if "toposcope.core.wording" not in {getattr(node, "module", None) for node in ast.walk(tree)}:
-            continue
-        resolved = {id(node) for call in _calls(tree, resolving) for node in ast.walk(call)}
-        if any(id(call) not in resolved for call in _calls(tree, {"option", "command", "renaming"})):
-            outside.add(name)
-    assert outside == HELPERS
+def _made_early(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls that run when a module is imported: all outside functions."""
+    if isinstance(node, ast.Call):
+        yield node
+    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for part in [node.args, *getattr(node, "decorator_list", [])] if inside else ast.iter_child_nodes(node):
+        yield from _made_early(part)
+
+
+def test_no_text_names_an_option_before_its_reader_is_known():
+    early = []
+    for path in SOURCE.rglob("*.py"):
+        tree = parsed(path)
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        names = {
+            one.asname or one.name for node in imports if node.module == WORDING for one in node.names
+        } & {"option", "command", "renaming", "named"}
+        calls = [call for call in _made_early(tree) if getattr(call.func, "id", "") in names]
+        early += [f"{path.relative_to(SOURCE)}:{call.lineno}" for call in calls]
+    assert early == []
 
 
 def test_no_error_spells_an_option_or_a_command_for_one_reader_alone():

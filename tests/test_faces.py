@@ -23,7 +23,7 @@ from scipy.stats import entropy
 import toposcope as ts
 from toposcope.api import TextRequest
 from toposcope.core.errors import InputError
-from toposcope.core.wording import command, option, rendered, typed_options
+from toposcope.core.wording import command, option, typed_options
 from toposcope.sweep import Execution
 
 WEIGHTS = {step: {"fc.weight": np.random.default_rng(step).normal(size=(6, 5))} for step in (0, 10)}
@@ -172,23 +172,24 @@ def test_errors_of_calls_name_arguments_and_calls(call, word, tmp_path):
     assert word in str(caught.value)
 
 
-def test_a_text_is_rendered_in_the_spelling_of_its_reader():
-    text = (
+def _advice() -> str:
+    return (
         f"x; run: {command('weights', 'SERIES', out='runs')} or {command('merge', 'A', 'B', out='my C')}, "
         f"or {option('range')} 2, or {command('watch', 'DIR', out='x')}"
     )
-    in_python = rendered(text)
+
+
+def test_a_text_is_in_the_spelling_of_its_reader():
+    in_python = _advice()
     assert "--" not in in_python
     assert "toposcope.measure(SERIES, 'runs')" in in_python
     assert "from toposcope.store.merge import merge; merge(['A', 'B'], 'my C')" in in_python
     assert in_python.endswith("or range 2, or the command toposcope watch")
     with typed_options():
-        assert rendered(text) == (
+        assert _advice() == (
             "x; run: toposcope weights SERIES --out runs or toposcope merge A B --out 'my C', or --range 2, "
             "or toposcope watch DIR --out x"
         )
-    prose = "install it with: pip install -e 'x[ray]' -c pins --no-deps; \ue000no mark\ue001 \ue000[]\ue001"
-    assert rendered(prose) == prose
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,7 @@ from __future__ import annotations
 
 import lazy_loader
 
-from toposcope.core.wording import write_calls_by
-
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)  # the names stand in __init__.pyi
 __all__ = sorted([*__all__, "__version__"])
-write_calls_by("toposcope.api.calls:call")  # core knows no command

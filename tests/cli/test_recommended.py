@@ -16,7 +16,7 @@ import pytest
 import toposcope as ts
 from tests.syntax import parsed
 from toposcope.cli.main import COMMANDS, toposcope
-from toposcope.core.wording import command, free_place, recommended, rendered
+from toposcope.core.wording import command, free_place, recommended
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "toposcope"
@@ -169,7 +169,7 @@ def test_what_is_recommended_in_python_is_a_call_that_python_takes() -> None:
         if getattr(call.func, "id", "") != "command" or isinstance(name, ast.Starred):
             continue
         assert isinstance(name, ast.Constant), where
-        line = rendered(command(str(name.value), *("WORD" for _ in words), **arguments(call)))
+        line = command(str(name.value), *("WORD" for _ in words), **arguments(call))
         if line.startswith(("the command ", "help(")):
             continue
         seen += 1
@@ -207,7 +207,7 @@ def test_what_is_recommended_in_python_is_a_call_that_python_takes() -> None:
     ],
 )  # fmt: skip
 def test_a_command_in_python(name: str, words: list[str], options: dict[str, object], line: str) -> None:
-    assert rendered(command(name, *words, **options)) == line
+    assert command(name, *words, **options) == line
 
 
 def test_no_text_writes_an_option_by_hand() -> None:

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 import toposcope as ts
 from toposcope.cli.main import main
-from toposcope.core.wording import rendered, typed_options
+from toposcope.core.wording import typed_options
 from toposcope.logs.facts import Stated
 from toposcope.runs.odd import Member, odd_among
 from toposcope.statistics.odd import odd_runs
@@ -339,5 +339,5 @@ def test_a_forecast_leaves_a_run_out_and_advice_says_so_too(
 
 def test_the_command_of_a_page_leaves_the_same_runs_out() -> None:
     with typed_options():
-        assert rendered(page_of(["store"], ["s1", "my run"])).endswith("--without s1 --without 'my run'")
-        assert "--without" not in rendered(page_of(["store"]))
+        assert page_of(["store"], ["s1", "my run"]).endswith("--without s1 --without 'my run'")
+        assert "--without" not in page_of(["store"])

@@ -12,7 +12,7 @@ import pytest
 
 from toposcope.core import processes
 from toposcope.core.processes import Child, Ended, in_second_process, spread
-from toposcope.core.wording import option, rendered, typed_options
+from toposcope.core.wording import option, typed_options
 
 
 def doer(shared: int) -> Callable[[int, Callable[[object], None]], int]:
@@ -59,8 +59,8 @@ def test_what_a_process_cannot_import_is_told_and_is_no_death() -> None:
 
 def test_a_process_names_options_as_the_one_that_started_it_does() -> None:
     def said() -> object:
-        make = lambda shared: lambda task, say: rendered(shared)  # noqa: E731
-        with closing(spread(make, option("keep_diagrams"), [1], workers=1)) as events:
+        make = lambda shared: lambda task, say: option(shared)  # noqa: E731
+        with closing(spread(make, "keep_diagrams", [1], workers=1)) as events:
             (event,) = events
         return event.outcome if isinstance(event, Ended) else event
 

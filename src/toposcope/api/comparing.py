@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from toposcope.api.comparison import Comparison
 from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
 from toposcope.core.errors import InputError, SourceError
-from toposcope.core.wording import option, renaming, rendered
+from toposcope.core.wording import option, renaming
 from toposcope.runs.compare_sources import LOSSES, names_of, seeds_at, series_at
 from toposcope.runs.compared_seeds import RunComparison, diverged, is_loss
 
@@ -222,7 +222,7 @@ def _of_losses(
     problems = [*(one for side in read for one in side.problems), *made.problems]
     problems += diverged(made) if of_loss else []
     problems += [
-        rendered(
+        (
             f"{option('siblings')} {one.name}: one run does not show the noise between seeds, so it was left "
             "out"
         )

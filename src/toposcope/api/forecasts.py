@@ -11,7 +11,7 @@ import numpy as np
 
 from toposcope.core.answered import Tables, answered
 from toposcope.core.errors import InputError
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -357,7 +357,7 @@ def nothing_ends(curves: Sequence[Curve]) -> str:
     one = len(curves) == 1
     ended = f", or {'it has' if one else 'they have'} ended"
     still = f" (the learning rate is still high: {', '.join(going)})" if going else ended
-    return rendered(
+    return (
         f"{named}: the last step of {'this run' if one else 'these runs'} is unknown{still}; "
         f"give {option('horizon')} STEP for a forecast, or {option('schedule')} FILE with the planned rate"
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.forms import size
 from toposcope.core.repeats import how_often
 from toposcope.core.types import Checkpoint, RunRecord
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.files.blobs import OUTSIDE
 from toposcope.sources.optimizer.resumption import NOT_RESUMABLE, Resumption, lines_of
 from toposcope.subjects.snapshot import Filed, SeriesLike
@@ -194,9 +194,7 @@ def _when(count: int, *, dated: bool, least: int) -> str:
 def _beyond(known: int, least: int) -> str:
     need = f"({least} are needed)"
     if not known:
-        return rendered(
-            f"nothing, because no checkpoint has a loss {need}; give a log with {option('losses')}"
-        )
+        return f"nothing, because no checkpoint has a loss {need}; give a log with {option('losses')}"
     return f"{'yes' if known >= least else 'nothing'}, {_of(known, 'checkpoint')} with a loss {need}"
 
 

@@ -10,7 +10,7 @@ import difflib
 import errno
 from collections.abc import Iterable
 
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -85,7 +85,7 @@ class InputError(ValueError):
         if named and self.value is not None:
             named += f" {_shown(self.value)}"
         head = f"{named}: {self.problem}" if named else self.problem
-        return rendered(head if self.remedy is None else f"{head}; {self.remedy}")
+        return head if self.remedy is None else f"{head}; {self.remedy}"
 
     def __repr__(self) -> str:
         """Return the class and the message."""

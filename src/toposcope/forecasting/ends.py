@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.logs.curve import Curve
 from toposcope.logs.schedule import Schedule
 
@@ -60,7 +60,7 @@ def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
         if ends and ends[-1] > 1.02 * ends[0]:
             unknown = f"is that of siblings that end at steps {ends[0]:,} and {ends[-1]:,}"
         if not ends or ends[-1] > 1.02 * ends[0]:
-            reason = rendered(
+            reason = (
                 f"end unknown: its learning rate {unknown}; give {option('horizon')} or "
                 f"{option('schedule')}, or {option('finished')} if it ended where its log does"
             )

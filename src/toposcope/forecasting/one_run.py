@@ -10,7 +10,6 @@ import numpy as np
 
 from toposcope.core.distributions import normal_quantile
 from toposcope.core.errors import InputError
-from toposcope.core.wording import rendered
 from toposcope.forecasting.backtests import (
     Backtest,
     backtest_of,
@@ -31,7 +30,7 @@ from toposcope.forecasting.base import (
     Point,
     anything,
 )
-from toposcope.forecasting.unplanned import NO_PLAN, lowered, may_anneal, ranges
+from toposcope.forecasting.unplanned import lowered, may_anneal, no_plan, ranges
 from toposcope.logs.curve import Curve, level_and_slope, level_error
 from toposcope.logs.schedule import Schedule
 
@@ -149,7 +148,7 @@ def _with_interval(
     band, status = (none, none), "ok"
     if math.isnan(half) or (len(errors) < 3 and not own):
         early = own and seen.last < EARLIEST * seen.horizon
-        said = [*said, *(_too_early(seen) if early else _TOO_SHORT), *([NO_PLAN] if unplanned else [])]
+        said = [*said, *(_too_early(seen) if early else _TOO_SHORT), *([no_plan()] if unplanned else [])]
         source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
     elif not own and not any(errors):
@@ -171,7 +170,7 @@ def _with_interval(
             lower = low * (1 - lowered(own))
             mine, shared = ranges(point.final, low, high, lower, level, own)
             quoted = not useless and not anything(lower, high)  # the rate was measured on healthy runs
-            said = [*mine, *shared, *said] if quoted else [NO_PLAN, *said]
+            said = [*mine, *shared, *said] if quoted else [no_plan(), *said]
             low, status = lower, "no plan"
         if wide := anything(low, high):
             said = [wide, *said]
@@ -179,7 +178,7 @@ def _with_interval(
             said, status = [f"{', '.join(useless)}: forecast as if the run were healthy", *said], "unhealthy"
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
-        point.loss, source, tuple(errors), status, rendered("; ".join(said)), *band, point.used,
+        point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
     )  # fmt: skip
 
 

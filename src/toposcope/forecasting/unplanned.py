@@ -17,8 +17,6 @@ ANNEALING_GAIN = (0.013, 0.028)
 """The smallest and largest gain in final loss from annealing to a tenth: cosine and warmup-stable-decay
 against constant, 24,000 and 72,000 steps, in published runs of 25M and 100M parameters (Luo et al. 2025)."""
 
-NO_PLAN = f"no plan of the learning rate is known (give one with {option('schedule')})"
-
 DECAY = 0.04
 """The same for the lower end of a run without siblings, set on half of parameter_golf's runs."""
 
@@ -46,6 +44,11 @@ def may_anneal(seen: Curve) -> bool:
     if seen.schedule is not None or seen.finished:
         return False
     return not np.isfinite(seen.rate).any() or share_of_peak(seen) is not None
+
+
+def no_plan() -> str:
+    """Return the words for a forecast without a plan."""
+    return f"no plan of the learning rate is known (give one with {option('schedule')})"
 
 
 def lowered(own: bool) -> float:

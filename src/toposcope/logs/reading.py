@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import EmptyLogError, NoLogError, SourceError, did_you_mean
-from toposcope.core.wording import renaming, rendered
+from toposcope.core.wording import renaming
 from toposcope.files.blobs import Blob, Folder, open_location
 from toposcope.logs import dialects
 from toposcope.logs.dialects.json_text import is_notebook
@@ -319,7 +319,7 @@ def _without(taken: Mapping[str, str], columns: Collection[str]) -> dict[str, st
 def _choices(columns: Sequence[str], taken: Mapping[str, str], rename: Mapping[str, str]) -> list[str]:
     """Return a note for each column that was chosen among several with the same meaning."""
     return [
-        rendered(
+        (
             f"{taken[known]!r} is taken as {known}, not {' or '.join(map(repr, others))} "
             f"(to choose the other: {renaming(others[0], known)})"
         )

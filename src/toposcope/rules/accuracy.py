@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.rules.rises import FEWEST
 from toposcope.rules.rule import LOOK, JudgedRun, Remark, Rule
 
@@ -40,5 +40,5 @@ class Accuracy(Rule):
             f"this looks like an accuracy: it rises from {parts[0]:.3g} to {parts[-1]:.3g}, "
             f"within 0 to {top:.0f}"
         )
-        remedy = rendered(f"give the column of the loss ({option('column')})")
+        remedy = f"give the column of the loss ({option('column')})"
         return [Remark(LOOK, ACCURACY, step, sentence, remedy)]

@@ -13,7 +13,6 @@ import pandas as pd
 
 from toposcope.core.forms import step_text
 from toposcope.core.plugins import is_ours, spared, spared_all
-from toposcope.core.wording import rendered
 from toposcope.logs.metrics import columns_of, ordered
 from toposcope.logs.run import all_different, by_step, digest, nan_column, wanted_rows
 from toposcope.rules.judged_run import trained
@@ -151,8 +150,7 @@ def advised(advice: str, good: int | None) -> str:
     'go back to the last good checkpoint'
     """
     back = f" from step {good:,}" if good is not None else " from the last good checkpoint"
-    advice = advice.replace("back{back}", "back" + back.replace(" from ", " to ", 1)).replace("{back}", back)
-    return rendered(advice)
+    return advice.replace("back{back}", "back" + back.replace(" from ", " to ", 1)).replace("{back}", back)
 
 
 @dataclass(frozen=True)

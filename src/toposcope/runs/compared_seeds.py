@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toposcope.core.answered import Tables, answered
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.runs.seeds import SeedComparison
 from toposcope.statistics.seeds import INTERIM, LEVEL, MOST_SEEDS, InterimTest
 
@@ -231,7 +231,7 @@ seeds against 4)
         if not made.ended:
             turned = f" A lead may not last: {TURNED}." if self.answer in _SHOWN else ""
             return [
-                rendered(
+                (
                     f"On the way: {self._progress()}, so this is {how}; "
                     f"give {option('horizon')} {made.at:.0f} if the runs have ended.{turned}"
                 )
@@ -295,7 +295,7 @@ seeds against 4)
             f"the loss of one run scatters by {parting.scatter:.2g} from step to step, which "
 "is not the noise "
             "between seeds; ")  # fmt: skip
-        return rendered(
+        return (
             f"Noise: {scatter}give several seeds of each, or seeds of a similar recipe by "
             f"{option('siblings')}."
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from toposcope.core import LOG_FILES
 from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceError
 from toposcope.core.forms import listed
-from toposcope.core.wording import command, rendered
+from toposcope.core.wording import command
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.files.labels import step_of
 from toposcope.logs.folder import is_history, log_files, refuse_outside
@@ -188,7 +188,7 @@ def _with_log(
         others = agreeing([named[log].name for log in choice.agreeing])
         return replace(joined, repaired=(*joined.repaired, *others))
     question = choice.question(lambda log: named[log].name)
-    remedy = rendered(f"{question}; choose one: {command('check', path, choice.candidates[0])}")
+    remedy = f"{question}; choose one: {command('check', path, choice.candidates[0])}"
     return replace(part, to_add=remedy, question=question)
 
 

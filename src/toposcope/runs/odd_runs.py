@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.logs.remarks import LOOK, Remark
 from toposcope.runs.contents import LOSSES
 from toposcope.runs.odd import Member, Odd, odd_of
@@ -82,4 +82,4 @@ def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFr
 def _ground(one: Odd, run: str) -> Remark:
     setting = _BETTER if one.ends_lower else _SETTING
     remedy = _FROZEN if one.p is None else setting if one.differs else _REMEDY
-    return Remark(LOOK, "odd run", one.since, one.sentence, rendered(remedy + option("without", run)))
+    return Remark(LOOK, "odd run", one.since, one.sentence, remedy + option("without", run))

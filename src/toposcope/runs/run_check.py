@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toposcope.core.forms import chance, listed, near, sentences, step_text
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.logs.remarks import NOT_JUDGED, PLATEAU
 from toposcope.rules.judgement import ALL_RIGHT, Judgement
 
@@ -99,7 +99,7 @@ class RunCheck:
             flat = self._flat
             return _ENDED if flat is None else f"{_ENDED}; {flat.sentence}; {_NEXT_TIME}"
         if self.horizon is None:
-            return rendered(
+            return (
                 "has no problem so far; its last step is unknown, so give "
                 f"{option('horizon')} STEP for a forecast"
             )

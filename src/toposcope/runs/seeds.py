@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.errors import InputError
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.logs.belonging import grouped
 from toposcope.logs.facts import Stated
 from toposcope.statistics.parting import Parting, parting
@@ -230,7 +230,7 @@ def _without_copies(side: Recipe, problems: list[str], compared: Sequence[Recipe
         there = [(one, own) for own in compared for one in own.runs if one.losses.equals(run.losses)]
         if there:
             said = f"{_placed(run, side)} has the same losses as {_placed(*there[0])}, which is compared"
-            problems.append(rendered(f"{option('siblings')}: {said}; left out"))
+            problems.append(f"{option('siblings')}: {said}; left out")
         elif twin is not None:
             problems.append(f"{run.name}: the same losses as {twin.name}; left out")
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from toposcope.core.errors import SourceError
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.files.blobs import open_location
 from toposcope.files.labels import pattern_of_numbered, select
 from toposcope.files.labels import step_pattern as steps_by
@@ -142,7 +142,7 @@ def hint(series: Series) -> str:
     if not pattern or len(names) != len(series.names):
         return ""
     named = ", ".join(names[:3]) + " ..." * (len(names) > 3)
-    return rendered(
+    return (
         f"{named} are read as {len(names):,} runs of one checkpoint, each at step 0; "
         f"if they are steps of one run, add {option('step_pattern')} {shlex.quote(pattern)}"
     )
@@ -158,7 +158,7 @@ def logs_said(series: Series) -> str:
         if len(said) == 1
         else f"the logs of {len(said):,} runs beside their checkpoints ({said[0]}, ...)"
     )
-    return rendered(f"losses from {where}; {option('losses', 'FILE')} names another log")
+    return f"losses from {where}; {option('losses', 'FILE')} names another log"
 
 
 def logs_to_choose(series: Series) -> str:
@@ -175,7 +175,7 @@ def choice_of_logs(series: Series) -> str:
         return ""
     if len(series.names) > 1:
         return f"{choice.question()}; keep one of them in its folder"
-    return rendered(f"{choice.question()}; choose one: {option('losses', choice.candidates[0])}")
+    return f"{choice.question()}; choose one: {option('losses', choice.candidates[0])}"
 
 
 def _with_log(sources: Sequence[Source], log: Log | None) -> list[Source]:

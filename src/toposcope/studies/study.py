@@ -13,7 +13,7 @@ import click
 
 from toposcope.core.errors import BrokenOffError, InputError
 from toposcope.core.outputs import for_writing
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.studies.sections import Section, markdown, page
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def trained(
             remedy=f"name a folder with {option('out')}",
         )
     if not call.quiet:
-        there = rendered(f"to use existing runs, give {option('runs')}")
+        there = f"to use existing runs, give {option('runs')}"
         call.say(f"training the recipe {recipe} into {folder / 'runs'}; {there}")
     replicates = {"seeds": list(range(FIRST_SEED, FIRST_SEED + seeds))} if seeds > 1 else {}
     changes = {key: value for key, value in (overrides or {}).items() if value is not None}

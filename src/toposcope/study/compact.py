@@ -8,7 +8,7 @@ import pandas as pd
 
 from toposcope.core.forms import capital, interval, lag_cell, listed, number
 from toposcope.core.tabular import Table, of_cells
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.study.study import Study
 from toposcope.study.trends.verdicts import NOTHING_SHARED
 
@@ -97,7 +97,7 @@ def of_frame(name: str, part: pd.DataFrame, rows: int, *, title: str = "") -> Ta
     names = {"group": "group"} | dict(_SHOWN.get(name, {str(column): str(column) for column in part}))
     columns = [column for column in names if column in part and part[column].notna().any()]
     cut = part[columns].head(rows)
-    whole = rendered(f"{option('json')} and {option('out')} have all")
+    whole = f"{option('json')} and {option('out')} have all"
     more = f" ({len(cut):,} of {len(part):,} rows; {whole})" if len(cut) < len(part) else ""
     cells = ([_value(value) for value in row] for row in cut.itertuples(index=False, name=None))
     return of_cells((title or _TITLES[name]) + more, [names[column] for column in columns], cells)

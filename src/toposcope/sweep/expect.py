@@ -12,7 +12,7 @@ from toposcope.core.processes import cores
 from toposcope.core.progress import duration
 from toposcope.core.threads import thread_count
 from toposcope.core.types import Checkpoint
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.subjects.base import Probe
 from toposcope.subjects.roster import measurable
 from toposcope.subjects.snapshot import CACHE_BYTES, Filed, SeriesLike
@@ -81,7 +81,7 @@ class Expectation:
         slowest, most = max(self.by_probe.items(), key=lambda item: item[1], default=("", 0.0))
         if self.seconds > _LONG and most > self.seconds / 2 and len(self.by_probe) > 1:
             more += f", {duration(most)} of it for {slowest}"
-            more += rendered(f" (leave it out with {option('features')})") if self.chosen else ""
+            more += f" (leave it out with {option('features')})" if self.chosen else ""
         return (
             f"{counted(self.checkpoints, self.runs)}, {size(self.bytes)} of weights, "
             f"{self.units} measurement{'s' * (self.units != 1)}; expecting "

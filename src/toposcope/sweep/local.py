@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 
 from toposcope.core.processes import LostProcessError, Message, cores, spread
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.sweep.plan import Task
 from toposcope.sweep.worker import Failure, Job, Outcome, Worker
 
@@ -40,7 +40,7 @@ def in_processes(job: Job, tasks: Sequence[Task], jobs: int, tell: Tell) -> Outc
     with capped_threads(1 if job.small else max(1, cores() // jobs)):
         for task, _ in _do_all(job, tasks, min(jobs, len(tasks)), total, tell):
             for _, how in _do_all(job, [task], 1, total, tell):
-                failed = lost(job, task, rendered(f"{how}; measure with fewer {option('jobs')}"))
+                failed = lost(job, task, f"{how}; measure with fewer {option('jobs')}")
                 tell(failed)
                 total.add(failed)
     return total

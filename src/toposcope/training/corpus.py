@@ -14,7 +14,6 @@ WIKITEXT_REPOSITORY = "Salesforce/wikitext"
 WIKITEXT_REVISION = "refs/convert/parquet"
 _WIKITEXT_CONFIG = "wikitext-2-raw-v1"  # without <unk>, as the weight-space paper's models saw it
 _SUFFIXES = (".txt", ".tokens", ".md")
-_FILE_ROUTE = f"give a file or a folder of text instead: {option('corpus')} PATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +97,22 @@ def _folder(path: Path, heldout_fraction: float) -> Corpus:
     return _split(path.name, "\n\n".join(_read(file) for file in files), heldout_fraction)
 
 
+def _missing(why: str) -> InputError:
+    return InputError(why, remedy=f"give a file or a folder of text instead: {option('corpus')} PATH")
+
+
 def _python_docs() -> str:
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise InputError(f"this Python ships without pydoc_data.topics; {_FILE_ROUTE}") from None
+        raise _missing("this Python ships without pydoc_data.topics") from None
     return "\n\n".join(topics[key] for key in sorted(topics))
 
 
 def _installed(heldout_fraction: float) -> Corpus:
     train, heldout = installed_text(heldout_fraction)
     if not train or not heldout:
-        raise InputError(f"this Python has too few files of installed packages; {_FILE_ROUTE}")
+        raise _missing("this Python has too few files of installed packages")
     return Corpus(NAME, train, heldout)
 
 
@@ -130,9 +133,8 @@ def _wikitext2(revision: str) -> Corpus:
                 revision=revision,
             )
         except Exception as error:  # the hub's error classes differ between its versions
-            raise InputError(
-                f"corpus wikitext2 could not be fetched from the Hugging Face hub ({type(error).__name__}); "
-                + _FILE_ROUTE
+            raise _missing(
+                f"corpus wikitext2 could not be fetched from the Hugging Face hub ({type(error).__name__})"
             ) from None
         parts.append("".join(pq.read_table(file, columns=["text"]).column("text").to_pylist()))
     return Corpus("wikitext2", parts[0], parts[1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError
 from toposcope.core.forms import and_more, listed
 from toposcope.core.types import Role, Scope
-from toposcope.core.wording import command, free_place, option, rendered
+from toposcope.core.wording import command, free_place, option
 from toposcope.statistics.alarms.panel import FEWEST
 from toposcope.statistics.alarms.residuals import FEWEST as RESIDUALS
 from toposcope.statistics.alarms.residuals import LEVEL_WINDOW
@@ -75,7 +75,7 @@ def not_judged(
     if parts:
         found.append(
             f"at {_many(len(parts), 'checkpoint')} only a part of the matrices was read: "
-            + rendered(f"{option('bytes_per_step')} says how much")
+            + f"{option('bytes_per_step')} says how much"
         )
     left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
     if left:
@@ -89,7 +89,7 @@ def _no_updates(store: Store, folder: Path | None) -> str:
     now = _measuring(store, series, features="updates")
     later = ""
     if folder is not None and kind_of_store(store.recipe) == WEIGHTS:  # another takes no further features
-        later = rendered(f"; for later checkpoints, add updates to {option('features')}")
+        later = f"; for later checkpoints, add updates to {option('features')}"
     return f"updates were not measured; to measure them: {now}{later}"
 
 
@@ -116,7 +116,7 @@ def _no_losses(store: Store, folder: Path | None, log: Path | None) -> str:
     if log is not None:
         return f"{log} has none" if log.exists() else f"{log} does not exist yet"
     if folder is not None:
-        return _logs_to_choose(folder) or rendered(f"give {option('losses')} FILE")
+        return _logs_to_choose(folder) or f"give {option('losses')} FILE"
     return without_losses(store)
 
 
@@ -133,7 +133,7 @@ def _logs_to_choose(folder: Path) -> str:
 def without_losses(store: Store) -> str:
     """Say by which command a store that follows no folder gets losses."""
     if kind_of_store(store.recipe) != WEIGHTS:
-        return rendered(f"repeat the command that made the store, with {option('losses')} FILE")
+        return f"repeat the command that made the store, with {option('losses')} FILE"
     return f"to add it: {_measuring(store, 'SERIES', losses='FILE')}"
 
 
@@ -144,12 +144,12 @@ def _measuring(store: Store, series: object, features: str | None = None, losses
     """
     if kind_of_store(store.recipe) != WEIGHTS:
         beside = free_place(f"{store.path}-weights")
-        return rendered(command("weights", series, out=beside, features=features))
+        return command("weights", series, out=beside, features=features)
     made = WeightOptions.typed(store.recipe).get
-    return rendered(command(
+    return command(
         "weights", series, out=store.path, features=features, losses=losses,
         preset=made("preset"), points=made("points"), draws=made("draws"), nulls=made("nulls"),
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _logs(

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import resources
 
 from toposcope.core.errors import InputError, did_you_mean
-from toposcope.core.wording import rendered
 from toposcope.rules.registry import rules
+from toposcope.watch.alarms.advice import filled
 from toposcope.watch.alarms.registry import EXTENSIBLE, family
 
 _WATCH = "all statistical alarms of a run together raise one in at most 5% of healthy runs, by design"
@@ -110,4 +110,4 @@ def _of_audit() -> Iterator[Explanation]:
 
 
 def _without_place(clause: str) -> str:
-    return rendered(clause.replace("{back}", " to the last good step").replace("{compared}", ""))
+    return filled(clause.replace("{back}", " to the last good step"))

@@ -20,7 +20,7 @@ from jinja2.runtime import Context
 
 from toposcope.core import forms
 from toposcope.core.observations import Deferred
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.study.findings.base import Finding, Question
 from toposcope.subjects.subject import Subject
 
@@ -143,7 +143,7 @@ def _with_separators(value: object) -> object:
 
 def _spelt(name: str) -> str:
     """Return the name of an option in the spelling of its reader."""
-    return rendered(option(name))
+    return option(name)
 
 
 def _tidy(text: str, names: Iterable[str]) -> str:

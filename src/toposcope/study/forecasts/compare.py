@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.types import CUTS
-from toposcope.core.wording import command, rendered
+from toposcope.core.wording import command
 from toposcope.forecasting.auto import Auto, one_schedule
 from toposcope.forecasting.base import Forecaster
 from toposcope.forecasting.ends import split_runs
@@ -83,7 +83,7 @@ def forecast_table(
     selected = [
         by_size[i] for i in np.unique(np.linspace(0, len(by_size) - 1, MOST_RUNS).round().astype(int))
     ]
-    reason = rendered(
+    reason = (
         f"left out: {MOST_RUNS} of {len(finished):,} runs are compared here, "
         f"`{command('forecast')}` takes all"
     )

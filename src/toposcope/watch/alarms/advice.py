@@ -26,4 +26,10 @@ def next_step(test: str, good: int | None, compared: Sequence[str] = ()) -> str:
     if compared:
         before, at = compared
         how = f": {command('compare', before, at)}"
-    return advised(advice.replace("{compared}", how), good)
+    return advised(filled(advice, how), good)
+
+
+def filled(advice: str, compared: str = "") -> str:
+    """Return the advice of an alarm with its commands in the reader's spelling."""
+    forecast = command("forecast", "LOG", schedule="FILE")
+    return advice.replace("{compared}", compared).replace("{forecast}", forecast)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
-from toposcope.core.wording import command
 from toposcope.watch.alarms.base import FORECAST_TARGET, Alarm, AlarmSettings, Alert, OtherRuns, Watched
 
 if TYPE_CHECKING:
@@ -26,10 +25,7 @@ class ForecastTarget(Alarm):
 
     test = FORECAST_TARGET
     share = 1.0
-    next = (
-        "change the plan or the target; to see where another plan ends: "
-        f"{command('forecast', 'LOG', schedule='FILE')}"
-    )
+    next = "change the plan or the target; to see where another plan ends: {forecast}"
 
     def __init__(self, watched: Watched) -> None:
         super().__init__(watched)

@@ -10,7 +10,7 @@ import numpy as np
 
 from toposcope.core.tabular import guarded
 from toposcope.core.types import Kind
-from toposcope.core.wording import option, rendered
+from toposcope.core.wording import option
 from toposcope.study.catalogue import SPELT
 from toposcope.watch.page.decimate import MOST, decimate
 from toposcope.watch.page.live import Live, plain, points_of
@@ -49,9 +49,7 @@ def index(live: Live) -> dict[str, Any]:
             ({"key": key, **_named(live, one), "where": _where(one)} for key, one in maps.items()),
             key=lambda one: (not one["primary"], one["title"]),
         ),
-        "no_diagram": rendered(
-            f"No diagram of this run was stored; measure with {option('diagrams')} to store them."
-        ),
+        "no_diagram": f"No diagram of this run was stored; measure with {option('diagrams')} to store them.",
     }
 
 

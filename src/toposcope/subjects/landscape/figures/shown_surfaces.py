@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from toposcope.core.wording import command, option, rendered
+from toposcope.core.wording import command, option
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import GRAPHS
 from toposcope.subjects.landscape.saved_files import SavedPlace, saved_places
@@ -82,14 +82,14 @@ class ShownSurfaces:
     def graph_in_words(self) -> str:
         """Say which grid points are neighbours, and whether the trees were computed for the page."""
         said = _GRAPHS.get(self.graph, "")
-        chosen = rendered(f" ({option('graph', self.graph)})") if said and self.graph != GRAPHS[0] else ""
+        chosen = f" ({option('graph', self.graph)})" if said and self.graph != GRAPHS[0] else ""
         said += f"{chosen}." if said else ""
         if not self.made_here:
             return said
         return (
             f"{said} The store has no trees because an earlier version wrote it, so they were computed for "
             "this page. To store them, measure into the store again: "
-            + rendered(f"`{command('landscape', 'SERIES', out='STORE')}`, with the options it was made with.")
+            + f"`{command('landscape', 'SERIES', out='STORE')}`, with the options it was made with."
         )
 
     @property

@@ -1,4 +1,4 @@
-"""The commands as calls of Python, as `toposcope.core.wording` writes them into texts."""
+"""The commands as calls of Python."""
 
 from __future__ import annotations
 
@@ -16,31 +16,36 @@ _OPENED = ("losses", "rename", "pattern", "step_pattern")
 """Options of a measurement that Python gives to `toposcope.open_series`."""
 _TO_NAME = {
     "ADDRESS", "COLUMN", "DIR", "FILE", "FLOP", "LOG", "NAME", "OTHER", "PLACE", "REGEX", "RUN", "SERIES",
-    "STEP", "STEPS", "STORE", "STORE_OR_RUN", "THEIRS",
+    "STEP", "STEPS", "STORE", "STORE_OR_RUN", "THEIRS", "...",
 }  # fmt: skip
 """Words that stand for what the reader has to name; a store may have a name in capitals of its own."""
 
 
-def call(name: str, words: list[str], options: dict[str, object]) -> str:
+def call(name: str, *words: object, **options: object) -> str:
     """Return the call that does what a command does, by its arguments and options.
 
-    >>> imported, measured = call("weights", ["SERIES"], {"out": "runs", "draws": 2}).split("; ")
+    An option whose value is None or False is left out.
+
+    >>> imported, measured = call("weights", "SERIES", out="runs", draws=2).split("; ")
     >>> imported
     'from toposcope.subjects.weights.presets import preset'
     >>> measured
     "toposcope.measure(SERIES, 'runs', options=preset('default', draws=2))"
-    >>> call("weights", ["SERIES"], {"out": "runs", "losses": "FILE"})
+    >>> call("weights", "SERIES", out="runs", losses="FILE")
     "toposcope.measure(toposcope.open_series(SERIES, losses=FILE), 'runs')"
     """
     if "--help" in words and name in (*_MEASURED, *_CALLED, "train"):
         return f"help(toposcope.{'measure' if name in _MEASURED else name})"
-    given = {key: _value(key, value) for key, value in options.items()}
+    literals = [_literal(str(word)) for word in words]
+    given = {
+        key: _value(key, value) for key, value in options.items() if value is not None and value is not False
+    }
     if name == "weights" and (settings := {key: given.pop(key) for key in _SETTINGS if key in given}):
         preset = settings.pop("preset", "'default'")
         chosen = ", ".join([preset, *(f"{key}={value}" for key, value in settings.items())])
-        made = _called(name, [_literal(word) for word in words], given | {"options": f"preset({chosen})"})
+        made = _called(name, literals, given | {"options": f"preset({chosen})"})
         return f"from toposcope.subjects.weights.presets import preset; {made}"
-    return _called(name, [_literal(word) for word in words], given)
+    return _called(name, literals, given)
 
 
 def _called(name: str, words: list[str], given: dict[str, str]) -> str:
@@ -81,4 +86,5 @@ def _literal(value: object) -> str:
     >>> _literal("STORE"), _literal("J1")
     ('STORE', "'J1'")
     """
-    return value if isinstance(value, str) and (value in _TO_NAME or value == "...") else repr(value)
+    plain = value if isinstance(value, bool | int | float | list) else str(value)
+    return str(value) if isinstance(plain, str) and plain in _TO_NAME else repr(plain)
