@@ -120,17 +120,17 @@ def plain(value: object) -> object:
     return str(value)
 
 
-pattern_option = click.option(
-    "--pattern",
-    metavar="REGEX",
-    help="Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
+PATTERN = {
+    "metavar": "REGEX",
+    "help": "Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
     "Further groups: heldout_loss, learning_rate, grad_norm, epoch.",
-)
-step_pattern_option = click.option(
-    "--step-pattern",
-    metavar="REGEX",
-    help="Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
-)
+}
+STEP_PATTERN = {
+    "metavar": "REGEX",
+    "help": "Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
+}
+pattern_option = click.option("--pattern", **PATTERN)
+step_pattern_option = click.option("--step-pattern", **STEP_PATTERN)
 
 
 def renamed(pairs: Sequence[str]) -> dict[str, str]:

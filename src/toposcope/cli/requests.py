@@ -1,7 +1,8 @@
-"""The options that a subject's request gives to its command."""
+"""The options that a request gives to its command."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -10,8 +11,33 @@ import click
 
 from toposcope.subjects.request import CommandOption, options_of
 
+Decorated = Callable[[Callable[..., int]], Callable[..., int]]
 
-def request_options(request: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
+
+def as_option(**settings: Any) -> Any:
+    """Return a field that is an option of the command line, under its name; see `click.option`."""
+    return dataclasses.field(metadata=settings)
+
+
+def options_from(request: type, argument: str) -> Decorated:
+    """Return what adds the fields of `request` to a command as options; it gets them as one request."""
+    fields = dataclasses.fields(request)
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def gathered(**given: Any) -> int:
+            made = request(**{field.name: given.pop(field.name) for field in fields})
+            return command(**{argument: made}, **given)
+
+        wrapped: Callable[..., int] = gathered
+        for field in reversed(fields):
+            wrapped = click.option(_spelt(field.name), field.name, **field.metadata)(wrapped)
+        return wrapped
+
+    return decorate
+
+
+def request_options(request: type) -> Decorated:
     """Add the fields of `request` to a command as options; it gets those that were typed as `settings`."""
     known = list(options_of(request))
 

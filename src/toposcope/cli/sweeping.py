@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.output import pattern_option, print_json, print_table, renamed, say, step_pattern_option
+from toposcope.cli.output import PATTERN, STEP_PATTERN, print_json, print_table, renamed, say
+from toposcope.cli.requests import as_option, options_from
 from toposcope.core.errors import InputError
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
@@ -58,66 +59,43 @@ tokenizer_option = click.option(
 )
 device_option = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 
-_OPTIONS = (
-    step_pattern_option,
-    click.option(
-        "--rename",
-        multiple=True,
-        metavar="OLD=NEW",
-        help="Rename a column of --losses: val=heldout_loss. Can be repeated.",
-    ),
-    pattern_option,
-    click.option(
-        "--plan",
-        is_flag=True,
-        help="Print the time, the memory and what the result can show, then stop. Nothing is written.",
-    ),
-    click.option("--yes", is_flag=True, help="Start without asking even if it will take more than a day."),
-    click.option(
-        "--losses",
-        type=click.Path(exists=True),
-        help="Training log to join, in any format that `toposcope` reads: text, table, TensorBoard folder.  "
-        "[default: the log beside checkpoints that have no losses]",
-    ),
-    click.option(
-        "--revisions", help="Revisions of a hub series to measure: a name or a pattern such as 'step*'."
-    ),
-    click.option("--steps", help=STEPS_HELP),
-    click.option(
-        "--jobs", type=int, help="Number of processes.  [default: one per core where that is faster]"
-    ),
-    click.option(
-        "--shard",
-        default="1/1",
-        show_default=True,
-        metavar="I/N",
-        help="Do only part I of N. Start the other parts elsewhere with the same --out.",
-    ),
-    click.option(
-        "--ray",
-        metavar="ADDRESS",
-        help="Run on the Ray cluster at this address. The cluster must be able to write to --out.",
-    ),
-    click.option("--no-audit", is_flag=True, help="Skip the search for damaged or misplaced checkpoints."),
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweeping:
-    """Which checkpoints a sweep takes and where it runs, as typed."""
+    """Which checkpoints a sweep takes and where it runs, as typed; each field is an option of the command."""
 
-    losses: str | None
-    revisions: str | None
-    steps: str | None
-    jobs: int | None
-    shard: str
-    ray: str | None
-    no_audit: bool
-    step_pattern: str | None = None
-    rename: tuple[str, ...] = ()
-    pattern: str | None = None
-    yes: bool = False
-    plan: bool = False
+    step_pattern: str | None = as_option(**STEP_PATTERN)
+    rename: tuple[str, ...] = as_option(
+        multiple=True, metavar="OLD=NEW",
+        help="Rename a column of --losses: val=heldout_loss. Can be repeated.",
+    )  # fmt: skip
+    pattern: str | None = as_option(**PATTERN)
+    plan: bool = as_option(
+        is_flag=True,
+        help="Print the time, the memory and what the result can show, then stop. Nothing is written.",
+    )
+    yes: bool = as_option(is_flag=True, help="Start without asking even if it will take more than a day.")
+    losses: str | None = as_option(
+        type=click.Path(exists=True),
+        help="Training log to join, in any format that `toposcope` reads: text, table, TensorBoard folder.  "
+        "[default: the log beside checkpoints that have no losses]",
+    )
+    revisions: str | None = as_option(
+        help="Revisions of a hub series to measure: a name or a pattern such as 'step*'."
+    )
+    steps: str | None = as_option(help=STEPS_HELP)
+    jobs: int | None = as_option(
+        type=int, help="Number of processes.  [default: one per core where that is faster]"
+    )
+    shard: str = as_option(
+        default="1/1", show_default=True, metavar="I/N",
+        help="Do only part I of N. Start the other parts elsewhere with the same --out.",
+    )  # fmt: skip
+    ray: str | None = as_option(
+        metavar="ADDRESS",
+        help="Run on the Ray cluster at this address. The cluster must be able to write to --out.",
+    )
+    no_audit: bool = as_option(is_flag=True, help="Skip the search for damaged or misplaced checkpoints.")
 
     def open(self, series: Sequence[str], *, split: str = "table") -> Series:
         """Return the chosen checkpoints of a series."""
@@ -208,44 +186,8 @@ class Sweeping:
         )
 
 
-def sweep_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a sweep to a command, which gets them as one argument, `sweeping`."""
-
-    @functools.wraps(command)
-    def gathered(
-        losses: str | None,
-        revisions: str | None,
-        steps: str | None,
-        jobs: int | None,
-        shard: str,
-        ray: str | None,
-        no_audit: bool,
-        step_pattern: str | None,
-        rename: tuple[str, ...],
-        pattern: str | None,
-        yes: bool,
-        plan: bool,
-        **own: object,
-    ) -> int:
-        sweeping = Sweeping(
-            losses=losses,
-            revisions=revisions,
-            steps=steps,
-            jobs=jobs,
-            shard=shard,
-            ray=ray,
-            no_audit=no_audit,
-            step_pattern=step_pattern,
-            rename=rename,
-            pattern=pattern,
-            yes=yes,
-            plan=plan,
-        )
-        return command(sweeping=sweeping, **own)
-
-    for add_option in reversed(_OPTIONS):
-        gathered = add_option(gathered)
-    return gathered
+sweep_options = options_from(Sweeping, "sweeping")
+"""Adds the options of a sweep to a command, which gets them as one argument, `sweeping`."""
 
 
 def _without_steps(typed: Sequence[str]) -> list[str]:
