@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
-from toposcope.cli.output import json_option, print_json, print_table, say
-from toposcope.cli.sweeping import STEPS_HELP, step_pattern_option
+from toposcope.cli.output import json_option, print_json, print_table, say, step_pattern_option
+from toposcope.cli.sweeping import STEPS_HELP
 
 
 @click.command("audit")
