@@ -204,7 +204,7 @@ def test_nothing_computed_names_the_checkpoints_that_are_lacking(n, said):
 
 def test_a_missing_column_names_its_remedy(frame):
     with pytest.raises(
-        InputError, match=r"column 'step' is missing .*: rename=\{'COLUMN': 'step'\}; did you mean 'stepp'"
+        InputError, match=r"column 'step' is missing .*: `rename=\{'COLUMN': 'step'\}`; did you mean 'stepp'"
     ):
         ts.analyze(frame.rename(columns={"step": "stepp"}))
 
@@ -228,7 +228,7 @@ def test_a_forecast_prints_a_line_for_each_run(frame):
     assert set(advised.table["action"]) == {"continue", "stop", "scale"}
     with pytest.raises(InputError, match="budget 0: not a finite number above 0"):
         made.advise(0)
-    with pytest.raises(InputError, match=r"tokens in a step \(tokens_per_step\) is not stated"):
+    with pytest.raises(InputError, match=r"tokens in a step \(`tokens_per_step`\) is not stated"):
         made.advise(1e12)
 
 

@@ -69,7 +69,7 @@ def _refuse(_shared):
 @pytest.mark.parametrize(
     ("typed", "text"),
     [
-        (False, "save_states 'a b': it is full; give another out"),
+        (False, "save_states 'a b': it is full; give another `out`"),
         (True, "--save-states 'a b': it is full; give another --out"),
     ],
 )

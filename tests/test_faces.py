@@ -129,7 +129,7 @@ def test_a_store_is_opened_by_its_path(tmp_path):
     with pytest.raises(InputError, match=r"open a store with toposcope\.open_store\(path\)"):
         ts.Store(tmp_path / "store")
     with pytest.raises(
-        InputError, match=r"elsewhere does not exist; a store is made with: toposcope\.measure\(SERIES, '"
+        InputError, match=r"elsewhere does not exist; a store is made with: `toposcope\.measure\(SERIES, '"
     ):
         ts.open_store(tmp_path / "elsewhere")
 
@@ -184,7 +184,7 @@ def test_a_text_is_in_the_spelling_of_its_reader():
     assert "--" not in in_python
     assert "toposcope.measure(SERIES, 'runs')" in in_python
     assert "from toposcope.store.merge import merge; merge(['A', 'B'], 'my C')" in in_python
-    assert in_python.endswith("or range 2, or the command toposcope watch")
+    assert in_python.endswith("or `range` 2, or the command toposcope watch")
     with typed_options():
         assert _advice() == (
             "x; run: toposcope weights SERIES --out runs or toposcope merge A B --out 'my C', or --range 2, "

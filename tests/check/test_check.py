@@ -110,7 +110,7 @@ def test_the_level_of_the_interval_is_said(tmp_path):
 def test_a_run_without_a_stated_end_says_how_to_get_a_forecast(tmp_path):
     found = ts.check(write(tmp_path / "a.csv", table(falling())))
     assert found.line.endswith(
-        "has no problem so far; its last step is unknown, so give horizon STEP for a forecast"
+        "has no problem so far; its last step is unknown, so give `horizon` STEP for a forecast"
     )
     assert only(found).horizon is None
     assert only(ts.check(tmp_path / "a.csv", horizon=1000)).horizon == 1000
@@ -242,7 +242,7 @@ def test_a_column_is_renamed_and_a_wrong_name_is_an_error(tmp_path):
     assert only(ts.check(file, rename={"mine": "loss"})).losses == 400
     with pytest.raises(InputError, match="no column 'loss' among step, mine"):
         ts.check(file)
-    with pytest.raises(InputError, match=r"rename=\{'mime': '\.\.\.'\}: no such column"):
+    with pytest.raises(InputError, match=r"`rename=\{'mime': '\.\.\.'\}`: no such column"):
         ts.check(file, rename={"mime": "loss"})
 
 
@@ -509,8 +509,8 @@ def test_check_and_forecast_have_one_rule_for_where_a_run_ends(name, tmp_path):
     if run.horizon is None:
         assert "last step is unknown" in run.line
         assert "last step of this run is unknown" in made.too_few
-        assert "horizon STEP" in run.line
-        assert "horizon STEP" in made.too_few
+        assert "`horizon` STEP" in run.line
+        assert "`horizon` STEP" in made.too_few
 
 
 @pytest.mark.parametrize("count", [30, 400, 2500])

@@ -93,7 +93,7 @@ def test_what_can_be_told_follows_the_tests_own_limits(
     )
     assert ("yes, " in when) == dated
     assert ("yes, " in beyond) == tested
-    assert ("give a log with losses" in beyond) == (known == 0)
+    assert ("give a log with `losses`" in beyond) == (known == 0)
     assert "one seed" in seeds
     assert "1 size" in scale
     assert "1 run" in forecasts

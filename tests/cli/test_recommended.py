@@ -16,12 +16,13 @@ import pytest
 import toposcope as ts
 from tests.syntax import parsed
 from toposcope.cli.main import COMMANDS, toposcope
-from toposcope.core.wording import command, free_place, recommended
+from toposcope.core.wording import free_place, recommended, runnable
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "toposcope"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMED = re.compile(rf"\btoposcope ({'|'.join(COMMANDS)})\b")
+MAKES = re.compile(r"\b(?:recommended|command|runnable)\(")
 ONLY_A_NAME = re.compile(rf"`toposcope (?:{'|'.join(COMMANDS)})`")
 
 
@@ -103,17 +104,16 @@ def test_a_message_writes_no_command_by_hand() -> None:
 
 
 def calls() -> Iterator[tuple[str, ast.Call]]:
-    """Yield the calls of `recommended` and of `command` that state a whole command."""
+    """Yield the calls of `recommended`, `command` and `runnable` that state a whole command."""
     for path in sorted(SOURCE.rglob("*.py")):
-        source = path.read_text()
-        if path.name == "wording.py" or ("recommended(" not in source and "command(" not in source):
+        if path.name == "wording.py" or not MAKES.search(path.read_text()):
             continue
         for node in ast.walk(parsed(path)):
             if not isinstance(node, ast.Call):
                 continue
             name, given = getattr(node.func, "id", ""), len(node.args) + len(node.keywords)
             stated = given > 1 and node.args and isinstance(node.args[0], ast.Constant)
-            if name == "recommended" or (name == "command" and stated):
+            if name == "recommended" or (name in ("command", "runnable") and stated):
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 
 
@@ -166,10 +166,10 @@ def test_what_is_recommended_in_python_is_a_call_that_python_takes() -> None:
     wrong, seen = {}, 0
     for where, call in calls():
         name, *words = call.args
-        if getattr(call.func, "id", "") != "command" or isinstance(name, ast.Starred):
+        if getattr(call.func, "id", "") not in ("command", "runnable") or isinstance(name, ast.Starred):
             continue
         assert isinstance(name, ast.Constant), where
-        line = command(str(name.value), *("WORD" for _ in words), **arguments(call))
+        line = runnable(str(name.value), *("WORD" for _ in words), **arguments(call))
         if line.startswith(("the command ", "help(")):
             continue
         seen += 1
@@ -207,7 +207,7 @@ def test_what_is_recommended_in_python_is_a_call_that_python_takes() -> None:
     ],
 )  # fmt: skip
 def test_a_command_in_python(name: str, words: list[str], options: dict[str, object], line: str) -> None:
-    assert command(name, *words, **options) == line
+    assert runnable(name, *words, **options) == line
 
 
 def test_no_text_writes_an_option_by_hand() -> None:

@@ -143,7 +143,7 @@ def test_a_log_without_a_plan_in_python(place: Path) -> None:
     Path("a.log").write_text("\n".join(f"step {n} loss {loss:.4f}" for n, loss in enumerate(losses, 1)))
     said = repr(ts.forecast("a.log"))
     assert "every run is finished" not in said
-    assert "give horizon STEP for a forecast" in said
+    assert "give `horizon` STEP for a forecast" in said
     assert repr(ts.forecast("a.log", horizon=400)).startswith("a: final loss ")
 
 

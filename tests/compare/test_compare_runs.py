@@ -294,7 +294,7 @@ def test_runs_that_go_on_have_the_answer_of_the_test_on_the_way(tmp_path: Path) 
     assert (later.best, later.compared.ended) == ("wide", False)
     assert later.line.startswith("wide is better than base so far: its loss at step 400 is ")
     assert "in 21% of 4,329 pairs of public recipes" in str(later)
-    assert "give horizon 600 if the runs have ended" in str(later)
+    assert "give `horizon` 600 if the runs have ended" in str(later)
 
 
 def test_recipes_whose_losses_measure_different_things_are_a_problem(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_the_plan_is_what_was_logged_and_then_a_straight_line_to_nothing():
 def test_what_cannot_be_annealed_is_refused_with_its_remedy(rows, steps, message):
     with pytest.raises(InputError, match=message):
         ts.forecast(rows, annealed=steps)
-    with pytest.raises(InputError, match="leave horizon and schedule out"):
+    with pytest.raises(InputError, match="leave `horizon` and `schedule` out"):
         ts.forecast(rows, annealed=max(steps, 1), horizon=5000)
 
 

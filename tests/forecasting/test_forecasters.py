@@ -115,7 +115,7 @@ def test_duplicate_steps_are_averaged_and_said():
         (
             metrics().rename(columns={"loss": "los"}),
             {},
-            r"no 'loss' by step \(they have step, los.*\); choose one with column NAME; did you mean 'los'",
+            r"no 'loss' by step \(they have step, los.*\); choose one with `column` NAME; did you mean 'los'",
         ),
         (metrics(), {"horizon": 5}, "horizon 5 is before its last logged step 19"),
         (

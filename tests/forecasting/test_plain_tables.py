@@ -74,20 +74,20 @@ def test_a_held_out_loss_is_never_taken_for_the_loss():
     [
         (
             pd.DataFrame({"a": [1.0]}),
-            "x: no column 'step' among a; say which one it is: rename={'COLUMN': 'step'}",
+            "x: no column 'step' among a; say which one it is: `rename={'COLUMN': 'step'}`",
         ),
         (
             pd.DataFrame({"it": [1], "nll": [2.0]}),
             "no column 'step' among it, nll; say which one it is: "
-            "rename={'COLUMN': 'step'}; did you mean 'it'",
+            "`rename={'COLUMN': 'step'}`; did you mean 'it'",
         ),
         (
             pd.DataFrame({"step": [1], "train_los": [2.0]}),
-            "no column 'loss' among step, train_los; say which one it is: column='COLUMN', or "
-            "rename={'COLUMN': 'loss'}; did you mean 'train_los'",
+            "no column 'loss' among step, train_los; say which one it is: `column='COLUMN'`, or "
+            "`rename={'COLUMN': 'loss'}`; did you mean 'train_los'",
         ),
         (pd.DataFrame({"step": [], "loss": []}), "the table has no rows"),
-        (table().rename(columns={"loss": "a_loss"}).assign(b_loss=1.0), "choose one with column='a_loss'"),
+        (table().rename(columns={"loss": "a_loss"}).assign(b_loss=1.0), "choose one with `column='a_loss'`"),
         (table().assign(parameters=STEP), "run a has parameters 10 and 2000; give one size"),
     ],
 )
@@ -101,13 +101,13 @@ def test_a_second_learning_rate_is_not_read_and_named():
     assert log.metrics["learning_rate"].eq(1.0).all()
     assert (
         "'learning_rate' is taken as learning_rate, not 'lr' (to choose the other: "
-        "rename={'lr': 'learning_rate'})" in log_of_table(table(lr=2.0, learning_rate=1.0)).said
+        "`rename={'lr': 'learning_rate'}`)" in log_of_table(table(lr=2.0, learning_rate=1.0)).said
     )
 
 
 def test_a_misspelt_column_is_answered_by_the_nearest():
     with pytest.raises(
-        InputError, match=r"no column 'los' among .*: column='COLUMN', or .*did you mean 'loss'"
+        InputError, match=r"no column 'los' among .*: `column='COLUMN'`, or .*did you mean 'loss'"
     ):
         log_from_frame(table(), label="x", column="los")
 
@@ -241,7 +241,7 @@ def test_siblings_of_one_rate_that_end_apart_lend_no_end():
             for i, end in enumerate((600, 1000, 2000))]  # fmt: skip
     curves = [curve_from_metrics(f"r{i}", rows) for i, rows in enumerate(runs)]
     _, begun = split_runs(curves[:1], curves[1:])
-    assert "siblings that end at steps 1,000 and 2,000; give horizon" in begun[0].endless
+    assert "siblings that end at steps 1,000 and 2,000; give `horizon`" in begun[0].endless
     assert not begun[0].finished
     _, begun = split_runs(curves[:1], curves[2:])
     assert (begun[0].endless, begun[0].horizon) == ("", 2000)

@@ -611,7 +611,7 @@ def test_the_command_says_its_cost_and_rule_first(run, tmp_path, capsys, monkeyp
 def test_what_a_model_of_transformers_lacks_is_asked_for_at_once_and_first(tmp_path) -> None:
     """Every unit failed for the tokenizer, and the next command for the texts."""
     write_causal_model(tmp_path / "neox" / "step0", 0)
-    with pytest.raises(InputError, match=r"give texts FILE, and tokenizer FOLDER if they have none"):
+    with pytest.raises(InputError, match=r"give `texts` FILE, and `tokenizer` FOLDER if they have none"):
         ts.measure(tmp_path / "neox", tmp_path / "s", features="landscape")
     assert not (tmp_path / "s").exists()
 

@@ -425,7 +425,7 @@ def test_rename_counts_more_than_what_names_say(tmp_path):
     (tmp_path / "log.csv").write_text("step,loss,nll,it\n0,1,6.5,10\n1,1,5.25,20\n")
     log = read_log(tmp_path / "log.csv", rename={"nll": "loss", "it": "step"})
     assert same(losses(log.table), [(10, 6.5, math.nan), (20, 5.25, math.nan)])
-    with pytest.raises(InputError, match=r"rename=\{'nl': '...'\}: no such column; .*did you mean 'nll'"):
+    with pytest.raises(InputError, match=r"`rename=\{'nl': '...'\}`: no such column; .*did you mean 'nll'"):
         read_log(tmp_path / "log.csv", rename={"nl": "loss"})
 
 

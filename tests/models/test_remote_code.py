@@ -53,7 +53,7 @@ def trap(folder: Path, canary: Path, *, what: str) -> Path:
 @pytest.mark.parametrize("what", ["model", "tokenizer"])
 def test_code_of_a_folder_is_refused_and_never_runs(tmp_path: Path, what: str) -> None:
     folder, canary = trap(tmp_path / "step0", tmp_path / "canary", what=what), tmp_path / "canary"
-    remedy = "save it as a class of transformers" if what == "model" else "give another with tokenizer"
+    remedy = "save it as a class of transformers" if what == "model" else "give another with `tokenizer`"
     with pytest.raises(SourceError, match=rf"step0: its {what} needs its own code .* never run: {remedy}"):
         config_and_tokenizer(folder)
     with pytest.raises(SourceError, match="never run"):

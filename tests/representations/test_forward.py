@@ -149,5 +149,5 @@ def test_a_model_without_tokenizer_names_the_option(tmp_path):
     write_causal_model(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).unlink()
-    with pytest.raises(SourceError, match=r"with tokenizer"):
+    with pytest.raises(SourceError, match="with `tokenizer`"):
         TransformersModel(tmp_path)

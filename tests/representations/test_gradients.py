@@ -74,7 +74,7 @@ def test_probes_measure_gradients_under_their_own_names(run_folder, tmp_path):
 def test_a_model_folder_without_texts_says_what_it_needs(tmp_path):
     write_causal_model(tmp_path / "step0")
     series = gradient_series(open_series(str(tmp_path)))
-    with pytest.raises(InputError, match="give texts FILE"):
+    with pytest.raises(InputError, match="give `texts` FILE"):
         list(series.matrices(next(iter(series))))
 
 

@@ -220,7 +220,7 @@ def test_files_without_steps_are_refused(tmp_path: Path, tensors):
     save_file(tensors, tmp_path / "b.safetensors")
     with pytest.raises(SourceError, match="do not state a step"):
         open_series(tmp_path)
-    looked = r"do not match step_pattern 'x\(\\d\+\)'"
+    looked = r"do not match `step_pattern` 'x\(\\d\+\)'"
     with pytest.raises(SourceError, match=looked), step_pattern(r"x(\d+)"):
         open_series(tmp_path)
 
@@ -228,7 +228,7 @@ def test_files_without_steps_are_refused(tmp_path: Path, tensors):
 def test_names_without_a_known_step_are_answered_with_a_pattern_that_fits(tmp_path: Path, tensors):
     for step in (0, 25):
         save_file(tensors, tmp_path / f"gpt-it{step}-loss4.75.safetensors")
-    with pytest.raises(SourceError, match=r"give step_pattern 'it\(\\d\+\)' if that is the step"):
+    with pytest.raises(SourceError, match=r"give `step_pattern` 'it\(\\d\+\)' if that is the step"):
         open_series(tmp_path)
     with step_pattern(r"it(\d+)"):
         assert [one.step for one in open_series(tmp_path)] == [0, 25]

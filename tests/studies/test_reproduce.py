@@ -74,7 +74,7 @@ def test_an_unknown_study_is_answered_with_the_nearest(capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("study", ["seed001", "seed004", "landscape"])
 def test_what_trains_first_needs_a_folder(study: str) -> None:
-    with pytest.raises(InputError, match="name a folder with out"):
+    with pytest.raises(InputError, match="name a folder with `out`"):
         call(study)
 
 

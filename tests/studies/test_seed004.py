@@ -97,7 +97,7 @@ def test_the_printed_numbers_are_complete() -> None:
 
 
 def test_runs_that_are_not_there_and_runs_of_other_sizes(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="name a folder with out"):
+    with pytest.raises(InputError, match="name a folder with `out`"):
         CliRunner().invoke(reproduce, ["seed004"], catch_exceptions=False)
     with pytest.raises(InputError, match="nowhere"):
         CliRunner().invoke(

@@ -285,7 +285,7 @@ def test_python_reads_how_python_leaves_a_run_out(judge: Callable[[pd.DataFrame]
     losses = healthy(6, 1)
     losses[3] *= 1.15
     found = judge(table(losses).assign(mine=1.0))
-    assert "leave it out: without='s3'" in repr(found)
+    assert "leave it out: `without='s3'`" in repr(found)
     assert "--without" not in repr(found)
 
 

@@ -64,7 +64,7 @@ def test_a_process_names_options_as_the_one_that_started_it_does() -> None:
             (event,) = events
         return event.outcome if isinstance(event, Ended) else event
 
-    assert said() == "keep_diagrams"
+    assert said() == "`keep_diagrams`"
     with typed_options():
         assert said() == "--keep-diagrams"
 

@@ -247,7 +247,7 @@ def test_a_process_that_dies_costs_one_task(runs: Path, tmp_path: Path) -> None:
 
     report = with_probe(runs, tmp_path / "s", Deadly(), jobs=2)
     assert {f.note for f in report.failures} == {
-        "the process ended with exit code 9; measure with fewer jobs"
+        "the process ended with exit code 9; measure with fewer `jobs`"
     }
     assert [(f.run, f.step) for f in report.failures] == [("one", 50)]
     table = Store.open(tmp_path / "s").features()

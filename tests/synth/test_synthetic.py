@@ -79,7 +79,7 @@ def test_written_runs_open_as_a_series(tmp_path):
     losses = series.metrics("width0008-seed0")
     assert len(losses) == 101
     assert losses["heldout_loss"].notna().sum() == 3
-    with pytest.raises(InputError, match="exists and is not empty; choose another out"):
+    with pytest.raises(InputError, match="exists and is not empty; choose another `out`"):
         write_family(tmp_path, recipe, simulate(recipe, width=8))
 
 

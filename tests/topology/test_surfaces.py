@@ -128,7 +128,7 @@ def test_the_profile_is_as_wide_as_the_surface_and_nests():
 
 def test_too_large_a_triangulation_names_the_graph_in_the_reader_s_spelling(monkeypatch):
     monkeypatch.setattr(sys.modules[surface_homology.__module__], "_MOST_SIMPLICES", 10)
-    with pytest.raises(InputError, match="more than 10 simplices; use graph='lattice'"):
+    with pytest.raises(InputError, match="more than 10 simplices; use `graph='lattice'`"):
         surface_homology(np.zeros((5, 5)), graph="kuhn")
     with typed_options(), pytest.raises(InputError, match=r"; use --graph lattice$"):
         surface_homology(np.zeros((5, 5)), graph="kuhn")

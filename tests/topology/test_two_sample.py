@@ -260,7 +260,7 @@ def test_bad_input_is_refused_in_one_line(change, word):
         ({"first": np.full((9, 2), np.nan)}, "not finite"),
         ({"first": np.zeros((3, 2))}, "blocks of 2 rows"),
         ({"block": 1}, "at least 2 rows"),
-        ({"distance": "rtd-lite"}, "add paired"),
+        ({"distance": "rtd-lite"}, "add `paired`"),
         ({"metric": "manhattan"}, "manhattan"),
     ],
 )

@@ -248,7 +248,7 @@ def test_a_diverging_run_is_reported_and_the_next_one_trains(small_recipe: str, 
         overrides={"learning_rate": 1e30, "gradient_clip": 1e30, "weight_decay": 0.0},
     )
     assert {result.status for result in results} == {"failed"}
-    assert "lower learning_rate (now 1e+30); for example set learning_rate=5e+29" in results[0].problem
+    assert "lower learning_rate (now 1e+30); for example `set` learning_rate=5e+29" in results[0].problem
     assert RunFolder(results[0].folder).checkpoint(0).is_file()
 
 
@@ -412,7 +412,7 @@ def test_a_missing_cuda_device_is_named(small_recipe: str, tmp_path: Path) -> No
 
     if torch.cuda.is_available():
         pytest.skip("there is a CUDA device")
-    with pytest.raises(InputError, match=r"device 'cuda': not available on this machine; use device cpu"):
+    with pytest.raises(InputError, match=r"device 'cuda': not available on this machine; use `device` cpu"):
         train(small_recipe, tmp_path, device="cuda")
 
 

@@ -151,7 +151,7 @@ def test_a_frozen_layer_is_named_everywhere(tmp_path: Path, capsys: pytest.Captu
         for one in run.judgement.grounds
         if one.kind == "odd run"
     ]
-    assert grounds == [("s2", sentence, "check which parameters it trains, or leave it out: without='s2'")]
+    assert grounds == [("s2", sentence, "check which parameters it trains, or leave it out: `without='s2'`")]
     stored = ts.check(tmp_path / "runs-watch")
     assert [one.run for one in stored.runs if any(g.kind == "odd run" for g in one.judgement.grounds)] == [
         "s2"

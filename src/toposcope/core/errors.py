@@ -48,7 +48,7 @@ class InputError(ValueError):
     """The input or the call is wrong; nothing was done.
 
     The error keeps its parts. Its text is `ARGUMENT VALUE: PROBLEM; REMEDY` in the reader's spelling: options
-    and commands on the command line, arguments and calls in Python. The parts may name further options and
+    and commands on the command line, arguments and calls in Python. The parts name further options and
     commands by `toposcope.core.wording.option` and `command`.
 
     Parameters
@@ -81,7 +81,7 @@ class InputError(ValueError):
 
     def __str__(self) -> str:
         """Return the message in the spelling of its reader."""
-        named = "" if self.argument is None else option(self.argument)
+        named = "" if self.argument is None else option(self.argument).strip("`")
         if named and self.value is not None:
             named += f" {_shown(self.value)}"
         head = f"{named}: {self.problem}" if named else self.problem

@@ -1,8 +1,8 @@
 """Options and commands in a text, in the spelling of its reader: the command line's or Python's.
 
-A text names them by `option` and `command`, where it is made. `typed_options` says who reads it: the command
-line sets it once. A command that a message or a page recommends is written here alone, so that each runs as
-it is printed.
+A text names them by `option` and `command`, where it is made. In Python an argument or a call stands in
+backticks. `typed_options` says who reads: the command line sets it once. A command that a message or a page
+recommends is written here alone, so that each runs as it is printed.
 """
 
 from __future__ import annotations
@@ -39,41 +39,51 @@ def option(name: str, value: str | None = None) -> str:
     """Return an option, by the name of its argument in Python; with its value if one is given.
 
     >>> f"give {option('step_pattern')} REGEX"
-    'give step_pattern REGEX'
+    'give `step_pattern` REGEX'
     >>> with typed_options():
     ...     f"give {option('step_pattern')} REGEX"
     'give --step-pattern REGEX'
     >>> option("without", "my run")
-    "without='my run'"
+    "`without='my run'`"
     >>> with typed_options():
     ...     option("without", "my run")
     "--without 'my run'"
     """
     if _typed:
         return typed(name, True if value is None else value)
-    return name if value is None else f"{name}={value!r}"
+    return f"`{name}`" if value is None else f"`{name}={value!r}`"
 
 
 def renaming(old: str, new: str) -> str:
     """Return the option that gives a column another name.
 
     >>> renaming("THEIRS", "loss")
-    "rename={'THEIRS': 'loss'}"
+    "`rename={'THEIRS': 'loss'}`"
     >>> with typed_options():
     ...     renaming("THEIRS", "loss")
     '--rename THEIRS=loss'
     """
-    return typed("rename", f"{old}={new}") if _typed else f"rename={ {old: new}!r}"
+    return typed("rename", f"{old}={new}") if _typed else f"`rename={ {old: new}!r}`"
 
 
 def command(name: str, *words: object, **options: object) -> str:
-    """Return a command, by its arguments and options; see `recommended`.
+    """Return a command in a sentence, by its arguments and options; see `recommended`.
 
     >>> command("weights", "SERIES", out="my runs")
-    "toposcope.measure(SERIES, 'my runs')"
+    "`toposcope.measure(SERIES, 'my runs')`"
     >>> with typed_options():
     ...     command("weights", "SERIES", out="my runs")
     "toposcope weights SERIES --out 'my runs'"
+    """
+    line = runnable(name, *words, **options)
+    return line if _typed or line.startswith("the command ") else f"`{line}`"
+
+
+def runnable(name: str, *words: object, **options: object) -> str:
+    """Return a command as its reader runs it, where it stands alone: in a field, a block or a program.
+
+    >>> runnable("weights", "SERIES", out="my runs")
+    "toposcope.measure(SERIES, 'my runs')"
     """
     return (recommended if _typed else call)(name, *words, **options)
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toposcope.core.forms import NONE, interval, number, trend_cell, whole
 from toposcope.core.tabular import Table
-from toposcope.core.wording import command
+from toposcope.core.wording import runnable
 from toposcope.store.parts import slug
 from toposcope.study.findings.rivals import worth
 from toposcope.study.own import SubjectTable
@@ -232,7 +232,7 @@ def forecasts_table(study: Study) -> Table:
         "Forecasts of the final loss",
         "Every finished run is forecast from the others. The table gives the mean absolute error (MAE, in "
         "units of the loss) by the part of the run that was used, and how many nominal 90% intervals contain "
-        f"the final loss. The method auto is that of `{command('forecast')}`. Minus its control: "
+        f"the final loss. The method auto is that of `{runnable('forecast')}`. Minus its control: "
         "the change of the error against the same forecast without topology (for the published rules, with "
         "the last loss instead of topology), paired by run, with Student's 95% interval. This interval is "
         "not corrected for the number of comparisons. The answer in words is corrected. A negative number is "

@@ -82,7 +82,7 @@ def test_panels_hold_what_the_store_holds(client):
     heat = client.get("/panel/heat", params={"key": MAP, "run": "small-seed0"}).json()
     assert [line["layer"] for line in heat["lines"]] == [0, 1, 2, 3]
     assert [len(line) for line in heat["values"]] == [11] * 4
-    assert "measure with diagrams to store them" in client.get("/panel/index").json()["no_diagram"]
+    assert "measure with `diagrams` to store them" in client.get("/panel/index").json()["no_diagram"]
     clouds = client.get("/panel/clouds", params={"run": "small-seed0"}).json()
     assert clouds[0]["steps"] == [0, 400, 800, 1200, 1600, 2000]
     asked = {"run": "small-seed0", "step": 400} | {k: clouds[0][k] for k in ("probe", "filtration", "name")}
@@ -227,7 +227,7 @@ def test_what_cannot_be_served_is_said(tmp_path, growing):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1 port .* try another port"):
+        with pytest.raises(InputError, match=r"cannot listen at 127\.0\.0\.1 port .* try another `port`"):
             serving.bound("127.0.0.1", taken.getsockname()[1])
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from toposcope.core.wording import command
+from toposcope.core.wording import runnable
 from toposcope.forecasting import Curve, Forecast
 from toposcope.forecasting.ends import split_runs
 from toposcope.forecasting.unplanned import UNSURE, may_go_on
@@ -179,9 +179,9 @@ def _command(study: StudyTables, column: str, going: Sequence[Curve], *, advise:
     flop = [_flop_left(curve) for curve in going]
     if not advise or not flop or not np.isfinite(flop).all():
         every = "all" if advise else None  # the first lines name all that is wrong with a faulty run
-        return command("forecast", *study.places, **read, methods=every)
+        return runnable("forecast", *study.places, **read, methods=every)
     budget = f"{2 * max(flop):.2g}"
-    return command("forecast", *study.places, **read, advise=True, budget=budget)
+    return runnable("forecast", *study.places, **read, advise=True, budget=budget)
 
 
 _SHARE = 0.05

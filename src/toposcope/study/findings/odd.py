@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.core.wording import command, option
+from toposcope.core.wording import option, runnable
 from toposcope.statistics.odd import FEWEST, LEVEL
 from toposcope.study.findings.base import Finding
 
@@ -25,7 +25,7 @@ def odd(study: StudyTables) -> Finding | None:
         "level": LEVEL * (2 if len(study.features) else 1),  # one test of the losses, one with the features
         "features": len(study.features) > 0,
         "seeds": max(len(group.runs) for group in study.sizes),
-        "command": command("train", out="DIR", seeds=seeds) if not _of_a_log(study) else "",
+        "command": runnable("train", out="DIR", seeds=seeds) if not _of_a_log(study) else "",
         "leave_out": option("without", found.found[0].run) if found.found else "",
         "odd": [
             {

@@ -100,10 +100,10 @@ def _command(text: str) -> tuple[str, str]:
 
     >>> _command("Train more: toposcope train --out DIR"), _command("Nothing.")
     (('Train more:', 'toposcope train --out DIR'), ('Nothing.', ''))
-    >>> _command("See all: toposcope.forecast('a.log')")
+    >>> _command("See all: `toposcope.forecast('a.log')`")
     ('See all:', "toposcope.forecast('a.log')")
     """
-    found = re.fullmatch(r"(.*?:) (toposcope[ .].*)", text, re.DOTALL)
+    found = re.fullmatch(r"(.*?:) `?(toposcope[ .][^`]*)`?", text, re.DOTALL)
     return (found[1], found[2]) if found else (text, "")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from toposcope.core.types import CUTS
-from toposcope.core.wording import command
+from toposcope.core.wording import runnable
 from toposcope.forecasting.auto import Auto, one_schedule
 from toposcope.forecasting.base import Forecaster
 from toposcope.forecasting.ends import split_runs
@@ -85,7 +85,7 @@ def forecast_table(
     ]
     reason = (
         f"left out: {MOST_RUNS} of {len(finished):,} runs are compared here, "
-        f"`{command('forecast')}` takes all"
+        f"`{runnable('forecast')}` takes all"
     )
     failed += [_failed(curve.run, reason, curve) for curve in finished if curve not in selected]
     scores = score_forecasts(selected, _methods(selected, published), cuts, make=results.forecast)

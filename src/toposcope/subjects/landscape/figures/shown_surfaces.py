@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from toposcope.core.wording import command, option
+from toposcope.core.wording import option, runnable
 from toposcope.study.study import Study
 from toposcope.subjects.landscape.options import GRAPHS
 from toposcope.subjects.landscape.saved_files import SavedPlace, saved_places
@@ -89,7 +89,7 @@ class ShownSurfaces:
         return (
             f"{said} The store has no trees because an earlier version wrote it, so they were computed for "
             "this page. To store them, measure into the store again: "
-            + f"`{command('landscape', 'SERIES', out='STORE')}`, with the options it was made with."
+            + f"`{runnable('landscape', 'SERIES', out='STORE')}`, with the options it was made with."
         )
 
     @property
