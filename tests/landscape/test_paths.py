@@ -158,7 +158,7 @@ def test_the_cloud_of_a_known_return_is_a_line_that_shrinks() -> None:
 
 def test_what_cannot_be_trained_further_is_refused_in_a_line(seeds, tmp_path) -> None:
     weights = {0: {"w": np.ones((4, 4))}, 1: {"w": np.ones((4, 4))}}
-    with pytest.raises(InputError, match=r"retrain needs a run of toposcope\.train"):
+    with pytest.raises(InputError, match=r"retrain needs a run of `toposcope\.train"):
         ts.measure(ts.open_series(weights), tmp_path / "s", features="retrain", options=SMALL)
     with pytest.raises(InputError, match="every is 9; give a number between 1 and the 5 updates"):
         jump_and_retrain(None, None, None, np.zeros(1), np.zeros(1), step=0, updates=5, every=9)  # type: ignore[arg-type]

@@ -134,7 +134,7 @@ def test_columns_of_a_log_are_renamed(series_of_files: Callable[[str], Path], tm
         open_series(series, losses=log)
     found = open_series(series, losses=log, rename={"it": "step", "nll": "loss"})
     assert found.metrics(found.names[0])["loss"].tolist() == [3.0, 2.0, 1.0]
-    with pytest.raises(SourceError, match=r"'nl': '\.\.\.'\}: no such column.*did you mean 'nll'"):
+    with pytest.raises(SourceError, match=r"'nl': '\.\.\.'\}`: no such column.*did you mean 'nll'"):
         open_series(series, losses=log, rename={"nl": "loss"})
 
 

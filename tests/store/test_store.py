@@ -482,7 +482,7 @@ def test_runs_whose_names_look_alike_stay_apart(store: Store) -> None:
 
 def test_no_store(tmp_path: Path) -> None:
     with pytest.raises(
-        StoreError, match=r"nothing does not exist; a store is made with: toposcope\.measure\(SERIES, "
+        StoreError, match=r"nothing does not exist; a store is made with: `toposcope\.measure\(SERIES, "
     ):
         Store.open(tmp_path / "nothing")
 

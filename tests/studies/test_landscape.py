@@ -59,7 +59,7 @@ def test_files_of_weights_alone_are_the_models_of_the_recipe(tmp_path) -> None:
     series = open_series(str(folder))
     with pytest.raises(SourceError, match="does not have the shapes of any model of the recipe"):
         loader.model(series, series.of_run(series.names[0])[0]).__enter__()
-    with pytest.raises(SourceError, match=r"contains weights but no model.*also takes recipe"):
+    with pytest.raises(SourceError, match=r"contains weights but no model.*also takes `recipe`"):
         ModelLoader().model(series, series.of_run(series.names[0])[0]).__enter__()
 
 

@@ -265,7 +265,7 @@ def test_the_command_trains_what_is_missing(nano, folder, monkeypatch, tmp_path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "without rows the models are trained first"),
+        ([], "without `rows` the models are trained first"),
         (["--rows", "NONE"], "has no rows of a finished run"),
         (["--out", "OUT", "--device", "gpu"], "device"),
         (["--out", "OUT", "--sizes", "2m"], "model '2m' is not in recipe scale"),

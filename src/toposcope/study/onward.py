@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from toposcope.core.wording import command
+from toposcope.core.wording import runnable
 from toposcope.recipes import load_training_recipe
 
 if TYPE_CHECKING:
@@ -26,4 +26,4 @@ def onward(runs: pd.DataFrame) -> str:
     # another study may be called "demo", too: its corpus is not the recipe's
     if set(runs["corpus"]) != {load_training_recipe(RECIPE).corpus}:
         return ""
-    return f"{ONWARD}: {command('check', 'train.log')}"
+    return f"{ONWARD}: {runnable('check', 'train.log')}"
