@@ -71,7 +71,7 @@ def test_offline_the_hub_corpus_names_the_file_route(monkeypatch: pytest.MonkeyP
         raise ConnectionError("no network")
 
     monkeypatch.setattr(hub, "hf_hub_download", unreachable)
-    with pytest.raises(InputError, match=r"could not be fetched .*ConnectionError.*corpus PATH"):
+    with pytest.raises(InputError, match=r"could not be fetched .*ConnectionError.*`corpus` PATH"):
         load_corpus("wikitext2")
 
 

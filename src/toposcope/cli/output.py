@@ -120,12 +120,12 @@ def plain(value: object) -> object:
     return str(value)
 
 
-PATTERN = {
+PATTERN: dict[str, Any] = {
     "metavar": "REGEX",
     "help": "Regex for the lines of a text log that is not recognised: 'it (?P<step>\\d+) L=(?P<loss>\\S+)'. "
     "Further groups: heldout_loss, learning_rate, grad_norm, epoch.",
 }
-STEP_PATTERN = {
+STEP_PATTERN: dict[str, Any] = {
     "metavar": "REGEX",
     "help": "Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
 }

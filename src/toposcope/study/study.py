@@ -78,13 +78,13 @@ def notes_of(studies: Sequence[Study]) -> tuple[str, ...]:
 
 
 def page_of(places: Sequence[str], without: Sequence[str] = ()) -> str:
-    """Return the mark of the command that writes the page of stores or tables, some runs left out."""
+    """Return the command that writes the page of stores or tables, some runs left out."""
     out = free_place(f"{Path(places[0]).with_suffix('')}-report") if places else "DIR"
     return command("report", *(places or ("STORE",)), out=out, without=list(without) or None)
 
 
 def _check_of(study: StudyTables) -> str:
-    """Return the mark of the command that judges the losses of a study, read as the study reads them."""
+    """Return the command that judges the losses of a study, read as the study reads them."""
     read = [f"{old}={new}" for old, new in study.renamed.items()] or None
     without = list(study.without) or None
     return command("check", *study.places, rename=read, pattern=study.pattern, without=without)
