@@ -51,7 +51,7 @@ def test_the_command_line_refuses_it(
     [
         (
             {"features": "baselines", "texts": "nothere.txt"},
-            "texts 'nothere.txt': features 'baselines' do not use it",
+            "texts 'nothere.txt': `features` 'baselines' do not use it",
         ),
         (
             {"features": "landscape", "texts": TextRequest(min_chars=5)},

@@ -132,18 +132,13 @@ def _environment() -> Environment:
         "loss": forms.loss,
     }  # fmt: skip
     environment.globals |= {"s": _plural, "many": _many, "between": _between, "chance": forms.chance}
-    environment.globals |= {"near": _near, "ends": _ends, "words": forms.counted, "option": _spelt}
+    environment.globals |= {"near": _near, "ends": _ends, "words": forms.counted, "option": option}
     return environment
 
 
 def _with_separators(value: object) -> object:
     """Return a count with thousands separators; everything else as it is."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _spelt(name: str) -> str:
-    """Return the name of an option in the spelling of its reader."""
-    return option(name)
 
 
 def _tidy(text: str, names: Iterable[str]) -> str:
