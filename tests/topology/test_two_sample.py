@@ -171,6 +171,24 @@ def test_planning_knows_the_shift_and_the_spread():
     assert np.sort(swap_planning(between).spread) == pytest.approx([2.0, 2.0], rel=0.15)
 
 
+@pytest.mark.parametrize("paired", [False, True])
+def test_a_small_pilot_plans_as_a_large_one_in_many_dimensions(paired):
+    """In 30 dimensions the eigenvalues of 12 members are far too unequal; the plan must not follow them."""
+    generator = np.random.default_rng(14)
+
+    def planned(n):
+        first, second = (
+            generator.normal(size=(2, n, 30)) + np.array([0.0, 1.0])[:, None, None] * np.eye(30)[0]
+        )
+        joined = np.concatenate([first, second])
+        between = ((joined[:, None] - joined[None]) ** 2).sum(axis=2) / 100
+        return swap_planning(between) if paired else label_planning(between, n)
+
+    large = planned(400)
+    small = [planned(12).scaled_to(large.squared) for _ in range(60)]
+    assert np.median([one.needed() for one in small]) == pytest.approx(large.needed(), rel=0.12)
+
+
 def test_what_could_have_been_missed_shrinks_with_the_groups():
     generator = np.random.default_rng(12)
     small, large = (two_sample(*generator.normal(size=(2, n, 2)), distance="points") for n in (10, 80))

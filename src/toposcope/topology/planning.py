@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toposcope.core.seeding import rng
-from toposcope.topology.energy import cross_differences
+from toposcope.topology.energy import cross_differences, label_energies
 
 LEVEL = 0.05
 _DRAWS = 4000
 """Simulated samples of each size: a power of .8 then has a standard error of .006."""
 _MOST = 1_000_000
 """Larger samples are not looked for."""
+_DEALS = 20
+"""Ways to deal unpaired members to pairs; more hardly change the power."""
 _LEAST = {True: 6, False: 4}
 """The fewest members of a group (paired, or not) for a p-value of .05: 1/32 of 6 pairs, 2/70 of 4 + 4."""
 
@@ -97,15 +99,20 @@ class Planning:
 def label_planning(between: np.ndarray, a: int) -> Planning:
     """Return the planning of two unpaired groups, the first of them with `a` members."""
     n = len(between)
-    group = np.arange(n) < a
+    first = np.arange(n) < a
     rows = between.mean(axis=1)
     gram = (rows[:, None] + rows[None, :] - between - between.mean()) / 2.0
-    contrast = np.where(group, 1.0 / a, -1.0 / (n - a))
-    centre = np.eye(n) - np.where(
-        group[:, None] == group[None, :], np.where(group, 1.0 / a, 1.0 / (n - a)), 0.0
-    )
-    across = float(between[:a, a:].mean())
-    return _planning(gram, centre, contrast, n - 2, 1.0 / a + 1.0 / (n - a), across, paired=False)
+    same = first[:, None] == first[None, :]
+    centre = np.eye(n) - np.where(same, np.where(first, 1.0 / a, 1.0 / (n - a)), 0.0)
+    values = np.linalg.eigvalsh(centre @ gram @ centre) / max(n - 2, 1)
+    # The difference of two members dealt to a pair has the shift as its mean, and twice the spread.
+    generator, pairs, dealt = rng(purpose="pairs for planning", first=a, all=n), min(a, n - a), []
+    for _ in range(_DEALS):
+        order = np.concatenate([generator.permutation(a)[:pairs], a + generator.permutation(n - a)[:pairs]])
+        dealt.append(_moments(cross_differences(between[np.ix_(order, order)]) / 2.0))
+    _, along, scatter = np.mean(dealt, axis=0) / [1.0, 2.0, 4.0]
+    squared = float(label_energies(between, first[None])[0]) / 2.0
+    return _planning(values, squared, along, scatter, float(between[:a, a:].mean()), paired=False)
 
 
 def swap_planning(between: np.ndarray) -> Planning:
@@ -113,22 +120,48 @@ def swap_planning(between: np.ndarray) -> Planning:
     gram = cross_differences(between) / 2.0
     n = len(gram)
     across = float((between[:n, n:].sum() - np.trace(between[:n, n:])) / (n * (n - 1)))
-    return _planning(gram, np.eye(n) - 1.0 / n, np.full(n, 1.0 / n), n - 1, 1.0 / n, across, paired=True)
+    centre = np.eye(n) - 1.0 / n
+    values = np.linalg.eigvalsh(centre @ gram @ centre) / (n - 1)
+    return _planning(values, *_moments(gram), across, paired=True)
+
+
+def _moments(gram: np.ndarray) -> tuple[float, float, float]:
+    """Return the squared shift, the spread along it times the squared shift, and the sum of squared spreads.
+
+    `gram` (n, n) are the inner products of the differences of n pairs. Each is a mean over products of
+    different pairs, so it has no bias, whatever the number of dimensions; NaN of fewer than four pairs.
+    """
+    n = len(gram)
+    if n < 4:
+        return float(gram.sum() - np.trace(gram)) / (n * (n - 1)), math.nan, math.nan
+    apart = gram - np.diag(np.diag(gram))
+    total, rows, squares = apart.sum(), (apart.sum(axis=1) ** 2).sum(), (apart**2).sum()
+    two = n * (n - 1)
+    chained = (rows - squares) / (two * (n - 2))
+    fourth = (total**2 - 4.0 * rows + 2.0 * squares) / (two * (n - 2) * (n - 3))
+    return total / two, chained - fourth, squares / two - 2.0 * chained + fourth
 
 
 def _planning(
-    gram: np.ndarray, centre: np.ndarray, contrast: np.ndarray, degrees: int, noise: float, across: float, *,
-    paired: bool,
-) -> Planning:  # fmt: skip
-    """Return the axes of the spread within the groups, and the shift along them without its own noise."""
-    values, vectors = np.linalg.eigh(centre @ gram @ centre)
-    large = np.abs(values) > 1e-9 * max(np.abs(values).max(initial=0.0), np.finfo(float).tiny)
-    values, vectors = values[large], vectors[:, large]
-    spread = values / max(degrees, 1)
-    along = (vectors.T @ centre @ gram @ contrast) ** 2 / np.abs(values)
-    total = float(contrast @ gram @ contrast)
-    beside = max(total - float((np.sign(values) * along).sum()), 0.0)
-    # A mean of few members lies off the true one by the noise: its square is taken off, in each axis.
-    shift = np.maximum(along - np.abs(spread) * noise, 0.0)
-    unbiased = total - float(spread.sum()) * noise
-    return Planning(spread, shift, beside, across, paired).scaled_to(unbiased)
+    values: np.ndarray, squared: float, along: float, scatter: float, across: float, *, paired: bool
+) -> Planning:
+    """Return the planning of a spread with these eigenvalues, of a shift along one axis.
+
+    Eigenvalues of few members are too unequal: they are scaled to the right sum of squares, `scatter`. Of
+    the shift's direction, its spread alone is known.
+    """
+    values = values[np.abs(values) > 1e-9 * max(np.abs(values).max(initial=0.0), np.finfo(float).tiny)]
+    squares = float((values**2).sum())
+    if math.isnan(scatter):
+        scatter, along = squares, squared * float(values.max(initial=0.0))
+    # The least sum of squares that so many eigenvalues can have.
+    scatter = max(scatter, squares / max(len(values), 1))
+    shift = max(squared, 0.0)
+    own = min(max(along / shift, 0.0), math.sqrt(scatter)) if shift > 0.0 else 0.0
+    if not own > 0.0:
+        others = values * math.sqrt(scatter / squares) if squares > 0.0 else values
+        return Planning(others, np.zeros(len(others)), shift, across, paired)
+    others = np.delete(values, np.argmin(np.abs(values - own)))
+    squares = float((others**2).sum())
+    others = others * math.sqrt(max(scatter - own**2, 0.0) / squares) if squares > 0.0 else others
+    return Planning(np.append(others, own), np.append(0.0 * others, shift), 0.0, across, paired)
