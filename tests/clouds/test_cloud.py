@@ -185,7 +185,7 @@ def test_two_clouds_are_compared_and_the_first_line_is_the_answer(two, capsys):
     assert run("cloud", *two, "--paired") == 0
     first, *rest = capsys.readouterr().out.splitlines()
     assert re.fullmatch(
-        r"The two clouds differ: p = \.0078, all 128 swaps of 8 pairs of blocks of 8 rows; "
+        r"The two clouds differ by \d+% \(95%: \d+% to \d+%\): p = \.0078, all 128 swaps of 8 pairs of blocks of 8 rows; "
         r"[\d,]+ rows of each find half this shift in 80%\.",
         first,
     )
@@ -204,8 +204,12 @@ def test_the_answer_on_two_clouds_as_json_has_its_numbers(two, capsys):
 def test_two_equal_clouds_show_no_difference_and_what_could_have_been_missed():
     answer = ts.two_sample(*np.random.default_rng(3).normal(size=(2, 128, 3)))
     assert answer.verdict == "no difference shown"
-    assert re.search(r"a shift of \d\.\d+ of their distance is found in 80%\.$", answer.line)
-    assert not any(line.startswith("Plan") for line in answer.lines)
+    assert re.search(r"a shift of [\d.]+% of the distance is found in 80%\.$", answer.line)
+    plan = next(line for line in answer.lines if line.startswith("Plan"))
+    half = answer.test.detectable() / 2.0
+    rows = answer.test.needed_for(half)
+    assert rows > 128
+    assert f"needs {rows:,.0f} rows of each" in plan
 
 
 def test_too_few_rows_cannot_tell():
@@ -255,6 +259,8 @@ def test_paired_clouds_are_subsampled_alike():
         (["B", "--max-points", "1"], "--max-points 1: give at least 2 rows"),
         (["B", "--block", "1"], "--block 1: a block has at least 2 rows"),
         (["short", "--paired"], "short.npy 20, which cannot be pairs"),
+        (["single"], "single.npy has one row; give at least 4 of each cloud"),
+        (["wide", "--distance", "points"], "first has 2 columns and second 3"),
         (["holed"], "holed.npy[2, 1] is nan"),
         (["folder"], "has no file of points"),
         (["stack"], "stack.npy several clouds; give two of one kind"),
@@ -264,6 +270,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(words, said, tmp_path, c
     points = np.random.default_rng(8).normal(size=(32, 2))
     holed = np.where(np.arange(64).reshape(32, 2) == 5, np.nan, points)
     arrays = {"A": points, "B": points, "C": points, "short": points[:20], "holed": holed}
+    arrays |= {"single": points[:1], "wide": np.zeros((32, 3))}
     for name, array in {**arrays, "stack": points.reshape(4, 8, 2)}.items():
         np.save(tmp_path / f"{name}.npy", array)
     (tmp_path / "folder").mkdir()

@@ -60,11 +60,19 @@ class TwoSampleAnswer:
         if self.verdict == NONE:
             missed = test.detectable()
             found = (
-                "" if math.isnan(missed) else f"; a shift of {missed:.2g} of their distance is found in 80%"
+                ""
+                if math.isnan(missed)
+                else f"; a shift of {_percent(missed)} of the distance is found in 80%"
             )
             return f"No difference shown between the two {groups}: {sure}{found}."
+        by = "" if test.planning is None else f" by {_percent(test.share)}{self._interval()}"
         needed = "" if test.planning is None else f"; {self._needed()} of each find half this shift in 80%"
-        return f"The two {groups} differ: {sure}{needed}."
+        return f"The two {groups} differ{by}: {sure}{needed}."
+
+    def _interval(self) -> str:
+        """Return the interval of the effect in brackets, if it is known."""
+        test = self.test
+        return "" if math.isnan(test.low) else f" (95%: {_percent(test.low)} to {_percent(test.high)})"
 
     def _ways(self) -> str:
         test = self.test
@@ -92,16 +100,20 @@ class TwoSampleAnswer:
             return [
                 f"Effect: RTD-Lite is {test.statistic:.4g}, and {test.values[1:].mean():.4g} after swaps."
             ]
-        interval = "" if math.isnan(test.low) else f" (95%: {test.low:.0%} to {test.high:.0%})"
         return [
-            f"Effect: {max(test.share, 0.0):.0%} of the mean distance between the groups is not within "
-            f"them{interval}."
+            f"Effect: {_percent(test.share)} of the mean distance between the groups is not within "
+            f"them{self._interval()}."
         ]
 
     def _plan(self) -> list[str]:
         test = self.test
         if test.planning is None:
             return ["Plan: no power is known for RTD-Lite of one pair of clouds."]
+        if self.verdict == NONE and not math.isnan(half := test.detectable() / 2.0):
+            return [
+                f"Plan: a shift half as large as these can show, {_percent(half)}, needs "
+                f"{_count(test.needed_for(half))} {self._members()} of each for a power of {POWER:.0%}."
+            ]
         if self.verdict != DIFFER:
             return []
         here = min(test.sizes) * test.rows
@@ -191,6 +203,12 @@ _LIMITS = (
     "Limits: members must be independent of each other; consecutive tokens of one text are not. The test "
     "says that two groups differ, not why, and not which is better."
 )
+
+
+def _percent(share: float) -> str:
+    """Return a share in percent, with two digits where it is small; a negative one is 0."""
+    share = max(share, 0.0)
+    return f"{share:.0%}" if share >= 0.1 or share == 0.0 else f"{100.0 * share:.2g}%"
 
 
 def _count(value: float) -> str:

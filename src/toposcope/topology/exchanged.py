@@ -149,6 +149,9 @@ def cloud_pair(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return two checked clouds; paired ones have equally many rows."""
     a, b = check_points(first, name=names[0]), check_points(second, name=names[1])
+    for points, name in zip((a, b), names, strict=True):
+        if len(points) == 1:
+            raise InputError(f"{name} has one row; give at least 4 of each cloud")
     check_pairs(len(a), len(b), "rows", paired=paired, names=names)
     return a, b
 

@@ -91,6 +91,15 @@ class TwoSample:
         low, high = (self.planning.scaled_to(self.planning.squared * end).needed(HALF, POWER) for end in ends)
         return self.rows * low, self.rows * high
 
+    def needed_for(self, share: float, power: float = POWER) -> float:
+        """Return the rows (or units) that find a shift of this `share`, whatever shift these groups show.
+
+        For a shift in the directions in which the members of a group differ from each other.
+        """
+        if self.planning is None:
+            return math.nan
+        return self.rows * self.planning.along_spread(share).needed(1.0, power)
+
     def power(self, n: int, size: float = HALF) -> float:
         """Return the share of samples of n rows (or units) a group in which a shift of this size is found."""
         return math.nan if self.planning is None else self.planning.power(n // self.rows, size)
