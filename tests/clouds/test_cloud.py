@@ -185,8 +185,8 @@ def test_two_clouds_are_compared_and_the_first_line_is_the_answer(two, capsys):
     assert run("cloud", *two, "--paired") == 0
     first, *rest = capsys.readouterr().out.splitlines()
     assert re.fullmatch(
-        r"The two clouds differ by \d+% \(95%: \d+% to \d+%\): p = \.0078, all 128 swaps of 8 pairs of blocks of 8 rows; "
-        r"[\d,]+ rows of each find half this shift in 80%\.",
+        r"The two clouds differ by \d+% \(95%: \d+% to \d+%\): p = \.0078, all 128 swaps of 8 pairs of "
+        r"blocks of 8 rows; [\d,]+ rows of each find half this shift in 80%\.",
         first,
     )
     assert [line.partition(":")[0] for line in rest] == ["Effect", "Plan", "Tested", "Limits"]
