@@ -120,8 +120,8 @@ def _on_fresh(between: np.ndarray, g: np.random.Generator, *, paired: bool) -> R
             for end in (effect.high, effect.low)
         )
         held.append(low <= whole <= high)
-        if n <= len(rest):
-            actual += [_found(between, g, rest, int(n), paired=paired) for _ in range(FRESH)]
+        tested = int(min(n, len(rest)))  # a plan beyond the pool is tested with all of it
+        actual += [_found(between, g, rest, tested, paired=paired) for _ in range(FRESH)]
     low, middle, high = np.quantile(needed, [0.1, 0.5, 0.9], method="nearest")
     percents = {
         "interval_of_share_covers": covered, "interval_of_needed_covers": held,

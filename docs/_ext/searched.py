@@ -46,6 +46,7 @@ TYPED = {
     "how-many-seeds": ("how many seeds", "number of seeds", "sample size", "power analysis", "how many runs"),
     "limits": ("what it cannot do", "limitation"),
     "logs": ("wandb", "tensorboard", "read log", "CSV log", "stdout log", "mlflow"),
+    "methods/two-sample": ("two-sample test", "permutation test", "compare two clouds", "compare diagrams"),
     "methods/neural-persistence": ("variance in disguise", "weight topology"),
     "one-run": ("tutorial", "walkthrough", "worked example", "real run", "case study"),
     "phase-change": ("grokking", "sudden drop", "change point", "emergence"),

@@ -124,7 +124,7 @@ class TwoSampleAnswer:
         return [
             f"Plan: half this shift, as if every fourth {'pair' if test.paired else test.unit} had changed "
             f"sides, needs {needed:,.0f}{ends} {self._members()} of each for a power of {POWER:.0%}; "
-            f"{here:,} have {test.power(here):.0%}."
+            f"{here:,} have {test.power(here):.0%}. The whole shift needs about {_count(test.needed(1.0))}."
         ]
 
     def _tested(self) -> str:
@@ -176,7 +176,7 @@ class TwoSampleAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data; NaN where a number is not known."""
         test = self.test
-        low, high = test.needed_interval()
+        (low, high), missed = test.needed_interval(), test.detectable()
         return {
             "answer": self.line, "verdict": self.verdict, "p": test.p, "level": LEVEL,
             "least_p": test.least_p, "statistic": test.statistic, "share": test.share,
@@ -186,9 +186,10 @@ class TwoSampleAnswer:
             "units": list(test.sizes), "names": list(self.names),
             "plan": {
                 "shift": HALF, "power": POWER, "needed": test.needed(), "low": low, "high": high,
-                "power_here": test.power(min(test.sizes) * test.rows),
+                "power_here": test.power(min(test.sizes) * test.rows), "whole": test.needed(1.0),
+                "half_of_detectable": test.needed_for(missed / 2.0),
             },
-            "detectable": test.detectable(), "tested": self._tested(), "limits": [_LIMITS],
+            "detectable": missed, "tested": self._tested(), "limits": [_LIMITS],
         }  # fmt: skip
 
     def __repr__(self) -> str:

@@ -96,7 +96,7 @@ class TwoSample:
 
         For a shift in the directions in which the members of a group differ from each other.
         """
-        if self.planning is None:
+        if self.planning is None or math.isnan(share):
             return math.nan
         return self.rows * self.planning.along_spread(share).needed(1.0, power)
 
