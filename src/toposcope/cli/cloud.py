@@ -72,7 +72,7 @@ def command(files: tuple[Path, ...], as_json: bool, **options: Any) -> int:
     The exit code is 0 when the question was answered, whatever the answer, and 2 when FILE cannot be read.
     """
     if len(files) > 2:
-        raise click.UsageError(f"{len(files)} files were given; give one cloud, or two to compare")
+        raise click.UsageError(f"{len(files):,} files were given; give one cloud, or two to compare")
     options = {name: value for name, value in options.items() if value not in (None, False, ())}
     _refuse(options, _FOR_TWO if len(files) == 1 else _FOR_ONE, len(files))
     return _two(files, options, as_json) if len(files) == 2 else _one(files[0], options, as_json)
