@@ -278,7 +278,7 @@ def main() -> None:
             print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
             if given.csv is not None:
                 with (given.csv / f"two-sample-{name}.csv").open("w", newline="", encoding="utf-8") as file:
-                    writer = csv.DictWriter(file, list(table[0]))
+                    writer = csv.DictWriter(file, list(table[0]), lineterminator="\n")
                     writer.writeheader()
                     writer.writerows(table)
 
