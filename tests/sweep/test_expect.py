@@ -22,14 +22,14 @@ BYTES = 4 * (20 * 6 + 18 * 6 + 6 * 6 + 24 * 6 + 6 * 24 + 20 * 6)
 def test_sizes_are_those_of_the_matrices(runs: Path) -> None:
     series = open_series(runs)
     found = expect(series, by_run(series), PROBES)
-    assert (found.runs, found.checkpoints, found.units) == (2, 20, 100)
+    assert (found.runs, found.checkpoints, found.units) == (2, 20, 120)
     assert found.bytes == 20 * BYTES
     assert found.largest_tensor_bytes == 4 * 24 * 6
     assert found.memory_bytes > 300 * 2**20
     assert found.small
     assert found.together == 16
     assert found.sentence().startswith(
-        "20 checkpoints of 2 runs, 0.1 MB of weights, 100 measurements; expecting"
+        "20 checkpoints of 2 runs, 0.1 MB of weights, 120 measurements; expecting"
     )
     one = replace(found, runs=1, checkpoints=1, units=1)
     assert one.sentence().startswith("1 checkpoint of 1 run, 0.1 MB of weights, 1 measurement; expecting")

@@ -112,7 +112,7 @@ def test_an_audit_rests_as_many_times_as_long_as_it_took(tmp_path, monkeypatch):
     follower = Follower(tmp_path / "run", rest=0)
     looked = FolderAudit(follower, Store.create(tmp_path / "store", recipe={}), clock=lambda: now[0])
 
-    def slow(series, *, cheap):
+    def slow(series, *, cheap, arrived=()):
         now[0] += 2.0
         made.append((len(series), cheap))
         return Audited([], Coverage(()))
