@@ -77,12 +77,36 @@ def replaced_rows(log: Log | None, run: str) -> pd.DataFrame | None:
     return next((one.replaced for one in log.runs if len(log.runs) == 1 or one.name == run), None)
 
 
-def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
-    """Return the loss history of a trainer's state as the store's metrics; None if it has none."""
+def companions_in(rows: pd.DataFrame | None) -> pd.DataFrame | None:
+    """Return the columns of a log that may judge a run beside its loss, by whole step; None without any.
+
+    >>> logged = pd.DataFrame({"step": [2, 4], "loss": [0.1, 0.2], "reward": [1.0, 1.5]})
+    >>> companions_in(logged).to_dict("list"), companions_in(logged[["step", "loss"]])
+    ({'step': [2, 4], 'reward': [1.0, 1.5]}, None)
+    """
+    from toposcope.logs.objective import with_direction
+
+    names = [] if rows is None or "step" not in rows else with_direction(rows)
+    if rows is None or not names:
+        return None
+    table = rows[["step", *names]].dropna(subset=["step"]).dropna(how="all", subset=names)
+    if not len(table) or not (table["step"] % 1 == 0).all():  # the store counts whole steps
+        return None
+    return table.groupby("step", as_index=False, sort=True).last().astype({"step": "int64"})
+
+
+def records_of(state: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the records of a trainer's state, without the summary of its end; None if it has none."""
     rows = state.get("log_history")
     if not isinstance(rows, list):
         return None
-    return tidy([row for row in rows if isinstance(row, dict) and SUMMARY not in row], run)
+    return [row for row in rows if isinstance(row, dict) and SUMMARY not in row]
+
+
+def losses_of(state: Mapping[str, Any], run: str) -> pd.DataFrame | None:
+    """Return the loss history of a trainer's state as the store's metrics; None if it has none."""
+    rows = records_of(state)
+    return None if rows is None else tidy(rows, run)
 
 
 def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
@@ -93,12 +117,17 @@ def lightning_metrics(folder: Folder, run: str) -> pd.DataFrame:
     SourceError
         When the file is not a table.
     """
+    table = lightning_table(folder)
+    return tidy(table.rename(columns=_plain_names(table)), run)
+
+
+def lightning_table(folder: Folder) -> pd.DataFrame:
+    """Return metrics.csv as it is; SourceError when it is not a table."""
     blob = folder.open(LIGHTNING_METRICS)
     try:
-        table = table_of_text(read_text(blob), [])
+        return table_of_text(read_text(blob), [])
     except ValueError as error:
         raise SourceError(f"{blob.label}: is not a table ({str(error)[:80]}); correct it") from error
-    return tidy(table.rename(columns=_plain_names(table)), run)
 
 
 def _plain_names(table: pd.DataFrame) -> dict[str, str]:

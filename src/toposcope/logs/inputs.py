@@ -182,7 +182,11 @@ def runs_of_store(path: str | Path) -> list[Run] | None:
 
 def with_companions(store: Store, run: str, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the metrics of a run in a store with the columns that its log has beside the loss."""
-    beside = store.companions(run)
+    return joined(rows, store.companions(run))
+
+
+def joined(rows: pd.DataFrame, beside: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the metrics of a run with the columns beside its loss, by step; the metrics' own come first."""
     if beside is None:
         return rows
     further = beside[["step", *(name for name in beside if name not in rows)]]

@@ -357,9 +357,10 @@ def log_of_series(series: Series) -> Log:
     import dataclasses
 
     from toposcope.logs.described import recorded_runs
+    from toposcope.logs.inputs import joined
 
     records = {run.run: dataclasses.asdict(run) for run in series.runs}
-    rows = ((run, series.metrics(run)) for run in records)
+    rows = ((run, joined(series.metrics(run), series.companions(run))) for run in records)
     questions = series.log_questions()
     runs = tuple(
         replace(run, notes=(f"{questions[run.name].question()}; give one of them instead of the folder",))

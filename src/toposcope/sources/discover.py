@@ -273,6 +273,7 @@ def _of_lightning(folder: Folder, source: Source) -> Source:
     return dataclasses.replace(
         rename(source, run),
         metrics=lambda: history.lightning_metrics(folder, run),
+        companions=lambda: history.companions_in(history.lightning_table(folder)),
         facts=lambda: {**source.facts(), **lightning_facts(folder)},
     )
 
@@ -334,6 +335,7 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
         lambda: _raw_steps(folder),
         lambda: _facts_of_series(folder, last) or facts_of(entries[-1]),
         lambda: stated_rows(entries),
+        companions=lambda: _companions(folder, inner),
     )
 
 
@@ -357,6 +359,16 @@ def _metrics(folder: Folder, run: str, inner: tuple[str, ...]) -> pd.DataFrame:
         if (losses := history.losses_of(trainer_state(place), run)) is not None:
             return losses
     return tidy([], run)
+
+
+def _companions(folder: Folder, inner: tuple[str, ...]) -> pd.DataFrame | None:
+    """Return what the trainer's state has beside the losses and may judge the run, by step."""
+    if has_file(folder, "training_log.json"):
+        return None
+    for place in (folder, *(folder.sub(name) for name in inner)):
+        if (records := history.records_of(trainer_state(place))) is not None:
+            return history.companions_in(pd.DataFrame(records))
+    return None
 
 
 def _raw_steps(folder: Folder) -> list[int]:

@@ -63,6 +63,8 @@ class Source:
     """The rows of losses that the checkpoints themselves state, for a run without any other."""
     log: Callable[[], str] = str
     """The log beside the checkpoints that the losses come from, in one line; empty for none."""
+    companions: Callable[[], pd.DataFrame | None] = lambda: None
+    """What was logged beside the loss and may judge the run, such as a reward, by step; None without any."""
     rows: Callable[[], pd.DataFrame | None] = lambda: None
     """What the log beside the checkpoints has, under any names; None without one."""
     replaced: Callable[[], pd.DataFrame | None] = lambda: None

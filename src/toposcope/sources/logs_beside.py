@@ -42,6 +42,7 @@ def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Sourc
             metrics=partial(beside.metrics, one.run.run),
             facts=partial(beside.facts, one.run.run),
             log=partial(beside.said, one.run.run),
+            companions=partial(beside.companions, one.run.run),
             rows=partial(beside.rows, one.run.run),
             replaced=partial(beside.replaced, one.run.run),
             choice=partial(beside.choice, one.run.run),
@@ -100,6 +101,11 @@ class _Beside:
         """Return the table of the log that a run's losses come from; None for none."""
         log = None if self._has_losses(run) else self._log(run)
         return None if log is None else log.runs[0].table
+
+    def companions(self, run: str) -> pd.DataFrame | None:
+        """Return what was logged beside the loss where the losses come from, and may judge the run."""
+        rows = self.rows(run)
+        return self._sources[run].companions() if rows is None else history.companions_in(rows)
 
     def replaced(self, run: str) -> pd.DataFrame | None:
         """Return the rows that a restart replaced in the log that a run's losses come from."""

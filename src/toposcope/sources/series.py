@@ -233,6 +233,7 @@ class Series:
                     if entry.checkpoint.run == run.run
                 ),
                 metrics=partial(self.metrics, run.run),
+                companions=partial(self.companions, run.run),
                 replaced=partial(self.replaced, run.run),
                 config=source.config or run.config,
             )
@@ -343,6 +344,10 @@ class Series:
         if self._losses is None:
             return own
         return history.join(own, self._losses, run)
+
+    def companions(self, run: str) -> pd.DataFrame | None:
+        """Return what a run logs beside its loss and may judge it, such as a reward; None without any."""
+        return self._source(run).companions()
 
     def replaced(self, run: str) -> pd.DataFrame | None:
         """Return the rows of a run's log that a restart replaced; None without any."""

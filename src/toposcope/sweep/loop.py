@@ -55,6 +55,9 @@ class Sweepable(SeriesLike, Protocol):
     def metrics(self, run: str) -> pd.DataFrame:
         """Return a run's per-step metrics."""
 
+    def companions(self, run: str) -> pd.DataFrame | None:
+        """Return what a run logs beside its loss and may judge it; None without any."""
+
     def replaced(self, run: str) -> pd.DataFrame | None:
         """Return the rows of a run's log that a restart replaced; None without any."""
 
@@ -262,6 +265,8 @@ def copy_runs(series: Sweepable, store: Store) -> list[str]:
             continue
         if len(metrics):
             store.write_metrics(metrics)
+        if (beside := series.companions(run.run)) is not None:
+            store.write_companions(run.run, beside)
         if (replaced := series.replaced(run.run)) is not None:
             store.write_replaced(run.run, replaced)
     return problems

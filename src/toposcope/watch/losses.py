@@ -151,16 +151,9 @@ class CompanionCopy:
 
     def copy(self, rows: pd.DataFrame | None, segment: str, *, after: int) -> None:
         """Write the columns with a direction in the rows with steps above `after`, if something is new."""
-        from toposcope.logs.objective import with_direction
-
-        names = [] if rows is None else with_direction(rows)
-        if rows is None or not names:
+        table = history.companions_in(None if rows is None else rows[rows["step"] > after])
+        if table is None:
             return
-        table = rows[rows["step"] > after][["step", *names]].dropna(how="all", subset=names)
-        table = table.groupby("step", as_index=False, sort=True).last()
-        if not len(table) or not (table["step"] % 1 == 0).all():  # the store counts whole steps
-            return
-        table = table.astype({"step": "int64"})
         mark = (len(table), tuple(table.count().items()))
         if self._seen.get(segment) != mark:
             self._seen[segment] = mark

@@ -337,7 +337,8 @@ class Sidecar:
             rows = source.rows() if log is None else log.rows(name)
             replaced = source.replaced() if log is None else log.replaced(name)
             events += self._restarts.take(name, segment, rows, replaced)
-            self._companions.copy(rows, segment, after=self._state.starts.get(segment, -1))
+            beside = source.companions() if log is None else rows
+            self._companions.copy(beside, segment, after=self._state.starts.get(segment, -1))
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))
