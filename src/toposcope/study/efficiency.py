@@ -85,6 +85,11 @@ def add_targets(
         if here.empty:
             problems.append(f"run {run}: no metrics, so its targets are missing")
         piece, error = targets_of_run(here, part["step"].to_numpy(), parameters.get(str(run), np.nan), smooth)
+        if since := _since(here, part["step"].to_numpy(), piece["loss"]):
+            problems.append(
+                f"run {run}: not every checkpoint has a loss of its own step; the last one before it "
+                f"is taken, of at most {since:,} step{'s' * (since != 1)} earlier"
+            )
         piece.index = error.index = part.index
         pieces.append(piece)
         errors.append(error)
@@ -134,8 +139,7 @@ def targets_of_run(
     log: pd.DataFrame, steps: np.ndarray, parameters: float, smooth: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the targets of one run at `steps`, from its log by step, and the efficiencies' errors."""
-    at = log.drop_duplicates("step").set_index("step").reindex(steps)
-    out = at.reindex(columns=list(_METRIC_COLUMNS)).astype(float).reset_index(drop=True)
+    out = logged_at(log, steps)
     logged, loss = log["step"].to_numpy(), log["loss"].to_numpy(float)
     out["loss_smooth"] = _trailing_mean(logged, loss, steps, smooth)
     out["gap"] = out["heldout_loss"] - out["loss_smooth"]
@@ -153,6 +157,40 @@ def targets_of_run(
             {"efficiency": error, "efficiency_flop": np.where(per_flop > 0, error / per_flop, np.nan)}
         )
     return out, errors
+
+
+def logged_at(log: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
+    """Return what is logged at checkpoints: at the step of each, else the last value just before it.
+
+    Lightning logs step 29 where its checkpoint is of step 30, and many loops log at other steps than they
+    save. So a checkpoint without a value of its own step gets the last one since the checkpoint before, if
+    it is no older than the usual distance of two values. No value is used twice.
+
+    >>> log = pd.DataFrame({"step": [9, 19, 29], "loss": [3.0, 2.5, 2.25]})
+    >>> logged_at(log, np.array([10, 30, 35, 90]))["loss"].tolist()
+    [3.0, 2.25, nan, nan]
+    """
+    every, place = np.unique(steps, return_inverse=True)
+    before = np.concatenate([[-np.inf], every[:-1]])[place]
+    out = {}
+    for name in _METRIC_COLUMNS:
+        known = log[["step", name]].dropna() if name in log else pd.DataFrame({"step": [], name: []})
+        logged, values = known["step"].to_numpy(float), known[name].to_numpy(float)
+        out[name] = np.full(len(steps), np.nan)
+        if not len(logged):
+            continue
+        last = np.searchsorted(logged, steps, side="right") - 1
+        usual = np.median(np.diff(logged)) if len(logged) > 1 else 0.0
+        own = (last >= 0) & (steps - logged[last] <= usual) & (logged[last] > before)
+        out[name][own] = values[last[own]]
+    return pd.DataFrame(out)
+
+
+def _since(log: pd.DataFrame, steps: np.ndarray, losses: pd.Series) -> int:
+    """Return by how many steps the losses of checkpoints were logged before them, at most."""
+    logged = log.loc[log["loss"].notna(), "step"].to_numpy()
+    at = steps[losses.notna().to_numpy()]
+    return int((at - logged[np.searchsorted(logged, at, side="right") - 1]).max()) if len(at) else 0
 
 
 def _trailing_mean(logged: np.ndarray, loss: np.ndarray, steps: np.ndarray, smooth: int) -> np.ndarray:
