@@ -54,7 +54,7 @@ def fullest(logs: list[pd.DataFrame]) -> int:
     """Return the place of the fullest log.
 
     Of the logs that reach the last step, to within one logging interval, it is the one with the most losses,
-    then the most columns.
+    then the most columns, then the finest digits.
 
     >>> dense = pd.DataFrame({"step": range(100), "loss": 2.0})
     >>> sparse = pd.DataFrame({"step": range(0, 105, 10), "loss": 2.0})
@@ -66,11 +66,17 @@ def fullest(logs: list[pd.DataFrame]) -> int:
     strides = [float(np.median(np.diff(np.unique(log["step"])))) if len(log) > 1 else 0.0 for log in logs]
     slack = max(strides)
 
-    def rank(place: int) -> tuple[bool, int, int]:
+    def rank(place: int) -> tuple[bool, int, int, float]:
         columns = int(logs[place].notna().any().sum())
-        return ends[place] + slack >= max(ends), losses_in(logs[place]), columns
+        return ends[place] + slack >= max(ends), losses_in(logs[place]), columns, -_coarseness(logs[place])
 
     return max(range(len(logs)), key=rank)
+
+
+def _coarseness(rows: pd.DataFrame) -> float:
+    """Return the median unit of the last digit in which a log prints its losses."""
+    losses = pd.concat([_losses(rows, column) for column in LOSSES])
+    return float(np.median(_last_digit(losses))) if len(losses) else np.inf
 
 
 def losses_in(rows: pd.DataFrame) -> int:

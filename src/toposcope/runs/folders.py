@@ -59,7 +59,7 @@ def contents_of_folder(
             raise
         if not found:
             raise _without_log(path, error) from error
-        return [replace(one, unseen=unseen) for one in found]
+        return [replace(one, unseen=unseen) for one in _each_run_once(found)]
     return _of_series(
         series, path, name, reading, seen=cheap_audit(series) if audited else None, chosen=chosen
     )
@@ -227,6 +227,38 @@ def _unread(folder: Path, name: str, read: str) -> list[str]:
     files = (file for file in log_files(folder) if file.suffix.lower() in LOG_FILES and str(file) != read)
     names = [f"{name}/{file.relative_to(folder)}" for file in files]
     return [f"not read, because the trainer's own log is there: {listed(names, most=4)}"] if names else []
+
+
+def _each_run_once(found: list[Contents]) -> list[Contents]:
+    """Return logs without those that repeat another one in another form: progress.csv beside log.txt.
+
+    Only a folder with one log of each form is one run's. Two alike logs of one form may be two runs.
+    """
+    from toposcope.logs.pairing import agreeing, logs_of_runs
+
+    kept = list(found)
+    for folder in {Path(one.log.path).parent for one in found}:
+        here = {
+            one.log.path: one
+            for one in found
+            if Path(one.log.path).parent == folder and len(_runs_of(one)) == 1
+        }
+        if len({one.log.dialect for one in here.values()}) < max(2, len(here)):
+            continue
+        tables = {
+            path: next(run.table for run in one.log.runs if len(run.table)) for path, one in here.items()
+        }
+        choice = logs_of_runs({"": Path()}, dict.fromkeys(here, Path()), tables.__getitem__)[""]
+        if choice.agreeing:
+            others = agreeing([here[log].name for log in choice.agreeing])
+            kept = [
+                replace(one, repaired=(*one.repaired, *others)) if one.log.path == choice.log else one
+                for one in kept
+                if one.log.path not in choice.agreeing
+            ]
+    if kept and kept[0] is not found[0]:
+        kept[0] = replace(kept[0], problems=found[0].problems, no_logs=found[0].no_logs)
+    return kept
 
 
 def _is_damaged(file: Path, error: InputError) -> bool:
