@@ -59,14 +59,14 @@ class Layout:
         return found | ({"lm_head.weight": "head"} if self.tensors > GPT2 else {})
 
 
-def _lora_gpt2(folder: Path) -> Path:
+def lora_gpt2(folder: Path) -> Path:
     from peft import LoraConfig
 
     config = LoraConfig(r=4, target_modules=["c_attn"], fan_in_fan_out=True)
     return folders.adapted(folder, folders.gpt2(), config)[1]
 
 
-def _lora_llama(folder: Path) -> Path:
+def lora_llama(folder: Path) -> Path:
     from peft import LoraConfig
 
     return folders.adapted(folder, folders.llama(), LoraConfig(r=4, target_modules=["q_proj"]))[1]
@@ -90,11 +90,11 @@ LAYOUTS = (
         ("trl", "datasets"),
     ),
     Layout(
-        "lora-gpt2", _lora_gpt2, _numbered("checkpoint-{}"), 2, _LOGGED, _ENDED,
+        "lora-gpt2", lora_gpt2, _numbered("checkpoint-{}"), 2, _LOGGED, _ENDED,
         ("accelerate", "peft"), "base_model.model.", sampled=True,
     ),
     Layout(
-        "lora-llama", _lora_llama, _numbered("checkpoint-{}"), 2, _LOGGED, _ENDED,
+        "lora-llama", lora_llama, _numbered("checkpoint-{}"), 2, _LOGGED, _ENDED,
         ("accelerate", "peft"), "base_model.model.",
     ),
     Layout(
