@@ -174,6 +174,17 @@ def step_of(name: str) -> int | None:
     return _number(found) if found else None
 
 
+def counts_epochs(name: str) -> bool:
+    """Return whether the step in a name is the number of an epoch.
+
+    >>> counts_epochs("epoch_2"), counts_epochs("epoch=1-step=20"), counts_epochs("step_2")
+    (True, False, False)
+    """
+    if _stated.get() is not None or not (_EPOCH.search(name) or _EPOCH_AFTER.fullmatch(name)):
+        return False
+    return worded_step(name) is None and tokens_of(name) is None and not _UPDATES.fullmatch(name)
+
+
 def is_copy(name: str) -> bool:
     """Return whether a name calls a checkpoint the best, the last or an average; a step may stand beside it.
 

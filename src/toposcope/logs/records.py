@@ -19,6 +19,8 @@ Record = Mapping[str, float]
 
 PLANNED = "planned_steps"
 """The name of the planned steps in a record."""
+IN_EPOCHS = "checkpoints_in_epochs"
+"""The name of the fact that the checkpoints of a run are counted in epochs, and its log in steps."""
 TRAINING = "training_number"
 """The name of the number of the training that a record belongs to, where the dialect knows it."""
 PARAMETERS = "model_parameters"

@@ -7,20 +7,23 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import pandas as pd
 
 from toposcope.core.errors import EmptyLogError, NoLogError, SourceError
 from toposcope.files.blobs import LocalFolder
+from toposcope.files.labels import counts_epochs, step_of
 from toposcope.logs import history, read_log
 from toposcope.logs.folder import is_history, log_files, refuse_outside
 from toposcope.logs.log import Log
+from toposcope.logs.meanings import plain
 from toposcope.logs.metrics import tidy
 from toposcope.logs.pairing import LogOfRun, agreeing, logs_of_runs
 from toposcope.logs.plan_beside import plan_beside, with_plan
-from toposcope.logs.records import PLANNED
+from toposcope.logs.records import IN_EPOCHS, PLANNED
+from toposcope.logs.steps import COUNTED
 from toposcope.sources.entries import Source
 
 _HELD = 128
@@ -83,11 +86,19 @@ class _Beside:
     def facts(self, run: str) -> Mapping[str, Any]:
         """Return what the trainer's state says about a run, and the plan in its log."""
         own = self._sources[run].facts()
-        log = None if PLANNED in own or self._has_losses(run) else self._log(run)
+        log = None if self._has_losses(run) else self._log(run)
         if log is None:
+            return own
+        own = {**own, IN_EPOCHS: True} if self._in_epochs(run) and not _by_epoch(log) else own
+        if PLANNED in own:
             return own
         planned = log.runs[0].planned_steps
         return {**with_plan({PLANNED: planned} if planned else {}, _plan(Path(log.path))), **own}
+
+    def _in_epochs(self, run: str) -> bool:
+        """Return whether the steps of all checkpoints of a run are the epochs in their names."""
+        places = [(PurePath(one.checkpoint.uri), one.checkpoint.step) for one in self._sources[run].entries]
+        return all(counts_epochs(place.stem) and step_of(place.stem) == step for place, step in places)
 
     def said(self, run: str) -> str:
         """Return the log that a run's losses come from, the columns, and logs that agree; empty for none."""
@@ -218,6 +229,11 @@ def _plan(log: Path) -> dict[str, Any]:
         return plan_beside(log, alone=True) if log.is_file() else {}
     except (SourceError, OSError):  # being written
         return {}
+
+
+def _by_epoch(log: Log) -> bool:
+    """Return whether the steps of a log are epochs."""
+    return plain(log.taken.get("step", "")) in ("epoch", "epochs") and COUNTED not in log.notes
 
 
 def _any_loss(metrics: pd.DataFrame) -> bool:

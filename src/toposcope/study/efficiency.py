@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from toposcope.logs.facts import configuration
+from toposcope.logs.records import IN_EPOCHS
+
 TARGETS = ("loss", "heldout_loss", "loss_smooth", "gap", "efficiency", "efficiency_flop")
 WINDOW_FACTOR = 1.25
 """The slope at token count T is fitted over [T / factor, T * factor]."""
@@ -79,11 +82,18 @@ def add_targets(
     parameters: dict[str, float] = {}
     if "parameters" in runs:
         parameters = dict(zip(runs["run"], runs["parameters"].astype(float), strict=True))
+    apart = _in_epochs(runs)
     pieces, errors = [], []
     for run, part in values[["run", "step"]].groupby("run", sort=False):
         here = log[log["run"] == run]
         if here.empty:
             problems.append(f"run {run}: no metrics, so its targets are missing")
+        elif str(run) in apart:
+            problems.append(
+                f"run {run}: its checkpoints are counted in epochs and its log in steps, so no loss is "
+                "compared with them; name the checkpoints by step"
+            )
+            here = here.iloc[:0]
         piece, error = targets_of_run(here, part["step"].to_numpy(), parameters.get(str(run), np.nan), smooth)
         if since := _since(here, part["step"].to_numpy(), piece["loss"]):
             problems.append(
@@ -100,6 +110,17 @@ def add_targets(
     values = pd.concat([values[["run", "step"]], targets[lead], values.drop(columns=["run", "step"])], axis=1)
     spread = pd.concat([spread, errors_table[[c for c in errors_table if c in present]]], axis=1)
     return values, spread, present, tuple(problems)
+
+
+def _in_epochs(runs: pd.DataFrame) -> set[str]:
+    """Return the runs whose checkpoints are counted in epochs, and their logs in steps."""
+    if "config" not in runs:
+        return set()
+    return {
+        str(run)
+        for run, config in zip(runs["run"], runs["config"], strict=True)
+        if configuration(config).get(IN_EPOCHS)
+    }
 
 
 def averaged(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
