@@ -32,7 +32,7 @@ def test_the_one_with_the_finest_digits_is_read_and_the_others_are_named(tmp_pat
     as_json(tmp_path / "history.jsonl")
     answer = ts.check(tmp_path)
     (run,) = answer.runs
-    assert run.run.endswith("losses.csv")
+    assert run.name.endswith("losses.csv")
     assert "The same losses are in" in str(answer)
     assert "console.txt" in str(answer)
     assert "history.jsonl" in str(answer)

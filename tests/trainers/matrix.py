@@ -155,7 +155,7 @@ STRANGERS = (
         "torchtune", strangers.torchtune,
         sound(
             THREE, f"all right: FOLDER/logs/log_1764290000.txt at step 30 (loss #) {SO_FAR}",
-            "FOLDER ...", "12",
+            "H0 total (pooled) rose from # to #.", "12",  # its checkpoints are epochs, its log counts steps
         ),
     ),
     Stranger(
@@ -169,8 +169,8 @@ STRANGERS = (
     Stranger(
         "stable-baselines3", strangers.stable_baselines3,
         refused(
-            "all right: FOLDER/progress.csv at step 2,560 (loss #) has no problem so far; the loss is that of "
-            "a policy: judged by reward, KL, entropy and clipped share; a forecast does not apply",
+            "all right: FOLDER/progress.csv at step 2,560 (loss #) has no problem so far; the loss is that "
+            "of a policy: judged by reward, KL, entropy and clipped share; a forecast does not apply",
             BASELINES, Answer(1, f"nothing was checked: {BASELINES}"),
         ),
         for_weights=("stable_baselines3",), sampled=("check",),

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cli.test_action_steps import Job
+from tests.conftest import ROOT
 from tests.trainers.conftest import need, quiet_trainer
 from tests.trainers.matrix import COMMANDS, STRANGERS, Answer, Stranger
 from toposcope.cli.main import main
 
 pytestmark = pytest.mark.slow
 _NUMBER = r"[-−]?\d[\d.,]*(?:e[-−+]?\d+)?"
+FIVE, NANO = (next(one for one in STRANGERS if one.name == name) for name in ("five-seeds", "nanogpt"))
 Ask = Callable[[Stranger, str], tuple[int, str, Path]]
 
 
@@ -77,6 +83,12 @@ def ask(
     return answer
 
 
+def first_lines(readme: str) -> list[str]:
+    """Return the lines of Python of the README up to the check of a log."""
+    lines = readme.split("## From Python\n\n```python\n")[1].split("```")[0].splitlines()
+    return lines[: next(n for n, line in enumerate(lines) if line.startswith("ts.check(")) + 1]
+
+
 def assert_said(found: tuple[int, str, Path], answer: Answer) -> None:
     code, line, folder = found
     parts = re.split(r"(#|FOLDER|\.\.\.)", answer.line)
@@ -93,3 +105,49 @@ def test_the_first_line_is_true(stranger: Stranger, command: str, ask: Ask) -> N
 
 def test_every_row_has_every_command() -> None:
     assert {tuple(one.answers) for one in STRANGERS} == {COMMANDS}
+
+
+@pytest.mark.filterwarnings("ignore")  # those of a kernel are its own
+def test_a_notebook_says_the_same(
+    strangers_folder: Callable[[Stranger], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jupyter = pytest.importorskip("jupyter_client.manager")
+    need("ipykernel")
+    folder = strangers_folder(FIVE)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(one for one in sys.path if one))
+    cell = "\n".join(first_lines((ROOT / "README.md").read_text())).replace("train.log", str(folder))
+    shown: list[str] = []
+
+    def collect(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "execute_result":
+            shown.append(message["content"]["data"]["text/plain"])
+
+    manager, client = jupyter.start_new_kernel(kernel_name="python3", startup_timeout=120)
+    try:
+        answer = client.execute_interactive(cell, output_hook=collect, timeout=240)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert answer["content"]["status"] == "ok", answer["content"]
+    assert_said((1, shown[0].splitlines()[0], folder), FIVE.answers["check"])
+
+
+@pytest.mark.sample
+def test_a_job_of_ci_says_the_same(strangers_folder: Callable[[Stranger], Path], tmp_path: Path) -> None:
+    folder = strangers_folder(NANO)
+    job = Job(tmp_path, {"check": folder.name, "audit": folder.name, "fail-on": "look"})
+    assert job.run(folder.parent, PIP_CALLS=str(tmp_path / "pip")) == 0, job.printed
+    outputs = job.outputs["judge"]
+    assert outputs["level"] == "all right"
+    assert_said((0, outputs["sentence"], folder), NANO.answers["check"])
+    assert f"$ toposcope audit {folder.name}" in job.summary
+
+
+def test_a_job_of_ci_names_the_wrong_seed(
+    strangers_folder: Callable[[Stranger], Path], tmp_path: Path
+) -> None:
+    folder = strangers_folder(FIVE)
+    job = Job(tmp_path, {"check": folder.name, "fail-on": "look"})
+    assert job.run(folder.parent, PIP_CALLS=str(tmp_path / "pip")) == 1
+    assert job.outputs["judge"]["level"] == "look"
+    assert_said((1, job.outputs["judge"]["sentence"], folder), FIVE.answers["check"])
