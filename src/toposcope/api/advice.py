@@ -38,7 +38,9 @@ class Advices:
         """The options of every run: loss, its interval, share of the budget spent, cost (lower is better)."""
         import pandas as pd
 
-        return pd.DataFrame([{"run": one.run, **asdict(o)} for one in self.advice for o in one.options])
+        return pd.DataFrame(
+            [{"run": advice.run, **asdict(o)} for advice in self.advice for o in advice.options]
+        )
 
     @property
     def tables(self) -> Tables:
@@ -52,22 +54,24 @@ class Advices:
 
         return tuple(
             Finding(
-                "on", one.action, {"run": one.run, "why": one.why, "options": [*map(asdict, one.options)]}
+                "on",
+                advice.action,
+                {"run": advice.run, "why": advice.why, "options": [*map(asdict, advice.options)]},
             )
-            for one in self.advice
+            for advice in self.advice
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the expected loss of each option of every run, and return the axes."""
         from toposcope.study.figure import draw_intervals
 
-        options = [(one.run, option) for one in self.advice for option in one.options]
+        options = [(advice.run, option) for advice in self.advice for option in advice.options]
         values = np.array([(option.loss, option.low, option.high) for _, option in options])
         return draw_intervals([f"{run}: {option.action}" for run, option in options], values, ax)
 
     def __repr__(self) -> str:
         """Return one line for each run."""
-        return "\n".join(f"{one.run}: {one.action} ({one.why})" for one in self.advice)
+        return "\n".join(f"{advice.run}: {advice.action} ({advice.why})" for advice in self.advice)
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table, self.plot)
@@ -109,7 +113,7 @@ def advices_on(
         _advice(curve, finished, options, judged[curve.run], forecast=curve.run in names) for curve in chosen
     )
     grounds = {curve.run: list(judged[curve.run].grounds) for curve in chosen}
-    return Advices(advice, {run: found for run, found in grounds.items() if found})
+    return Advices(advice, {run: judgement for run, judgement in grounds.items() if judgement})
 
 
 def _advice(
@@ -139,7 +143,7 @@ def _budget(curve: Curve, options: AdviceOptions) -> tuple[float, int]:
             f"its number of parameters ({option('parameters')})": curve.parameters > 0,
             f"the number of tokens in a step ({option('tokens_per_step')})": bool(tokens),
         }
-        missing = [what for what, known in unknown.items() if not known]
+        missing = [what for what, is_stated in unknown.items() if not is_stated]
         are = "is" if len(missing) == 1 else "are"
         raise InputError(
             f"run {curve.run}: {' and '.join(missing)} {are} not stated, so FLOP cannot be counted; give "

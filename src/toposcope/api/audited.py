@@ -51,12 +51,12 @@ class Audit:
     @property
     def faults(self) -> tuple[AuditFinding, ...]:
         """The findings that ask for an action."""
-        return tuple(one for one in self.findings if not one.is_remark)
+        return tuple(finding for finding in self.findings if not finding.is_remark)
 
     @property
     def remarks(self) -> tuple[AuditFinding, ...]:
         """The findings that are only worth knowing: training itself can cause them."""
-        return tuple(one for one in self.findings if one.is_remark)
+        return tuple(finding for finding in self.findings if finding.is_remark)
 
     @property
     def ok(self) -> bool:
@@ -105,17 +105,17 @@ class Audit:
         findings = self.faults or self.findings
         many = len(findings)
         kinds: dict[str, list[str]] = {}
-        for one in findings:
-            at = one.run if one.step is None else f"{one.run} step {one.step:,}"
-            kinds.setdefault(one.fault, []).append(at)
-        said = [
+        for finding in findings:
+            at = finding.run if finding.step is None else f"{finding.run} step {finding.step:,}"
+            kinds.setdefault(finding.fault, []).append(at)
+        fault_texts = [
             f"{fault} ({', '.join(where[:_MOST_PLACES])}{' ...' * (len(where) > _MOST_PLACES)})"
             for fault, where in ((fault, list(dict.fromkeys(places))) for fault, places in kinds.items())
         ]
         noun = "finding" if self.faults else "remark, and no fault," if many == 1 else "remark"
         noun += "s" * (many > 1) + ", and no fault," * (many > 1 and not self.faults)
-        found = f"{many} {noun} in {counted(self.checkpoints, self.runs)}"
-        return f"{found}: {', '.join(said)}"
+        heading = f"{many} {noun} in {counted(self.checkpoints, self.runs)}"
+        return f"{heading}: {', '.join(fault_texts)}"
 
     @property
     def resume_lines(self) -> list[str]:
@@ -138,8 +138,10 @@ class Audit:
             "" if self.coverage is None else "".join(f"\n{line}" for line in self.coverage.lines_with_count)
         )
         seen += "".join(f"\n{line}" for line in self.resume_lines)
-        does = "".join(f"\n{one.run} step {one.step:,}: {one.sentence}" for one in self.adapters)
-        does += "".join(f"\n{one.run} is {one.sentence}" for one in self.odd)
+        does = "".join(
+            f"\n{adapter.run} step {adapter.step:,}: {adapter.sentence}" for adapter in self.adapters
+        )
+        does += "".join(f"\n{odd_run.run} is {odd_run.sentence}" for odd_run in self.odd)
         if not self.findings:
             nothing = "no fault found" if self.odd else self.nothing_found
             read = counted(self.checkpoints, self.runs)

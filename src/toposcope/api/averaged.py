@@ -105,7 +105,7 @@ class Average:
             "answer": self.line, "verdict": self.verdict, "ok": self.ok, "run": self.run, "kind": self.kind,
             "decay": self.decay, "steps": list(self.steps), "window": self.window,
             "sequences": self.sequences, "gain": None if self.gain is None else asdict(self.gain),
-            "windows": [asdict(one) for one in self.windows],
+            "windows": [asdict(window) for window in self.windows],
             "written": None if self.written is None else str(self.written),
         }  # fmt: skip
 
@@ -115,7 +115,7 @@ class Average:
         import pandas as pd
 
         names = [field.name for field in fields(WindowLoss)]
-        return pd.DataFrame([asdict(one) for one in self.windows], columns=names)
+        return pd.DataFrame([asdict(window) for window in self.windows], columns=names)
 
     @property
     def tables(self) -> Tables:

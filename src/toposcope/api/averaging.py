@@ -103,17 +103,17 @@ def average(
         )  # fmt: skip
     windows = () if losses is None else compared(losses)
     window = len(newest_first) if losses is None else chosen(losses)
-    found = Average(
+    average_result = Average(
         name, kind, falls, tuple(at.step for at in newest_first), windows,
         0 if losses is None else losses.shape[1], window,
         None if losses is None else gain_of_choosing(losses),
     )  # fmt: skip
-    if out is None or not found.ok:
-        return found
+    if out is None or not average_result.ok:
+        return average_result
     from toposcope.sources.averages import shares_of, write_average
 
     write_average(every, shares_of(newest_first[:window], falls), Path(out))
-    return replace(found, written=Path(out))
+    return replace(average_result, written=Path(out))
 
 
 def compared(losses: np.ndarray) -> tuple[WindowLoss, ...]:
@@ -123,12 +123,12 @@ def compared(losses: np.ndarray) -> tuple[WindowLoss, ...]:
     >>> [round(one.difference, 3) for one in compared(losses)]
     [0.0, -0.125]
     """
-    found = []
+    window_losses = []
     for number, differences in enumerate(losses - losses[0], 1):
-        one = paired(differences)
+        estimate = paired(differences)
         loss = float(losses[number - 1].mean())
-        found.append(WindowLoss(number, loss, one.mean, one.lower, one.upper))
-    return tuple(found)
+        window_losses.append(WindowLoss(number, loss, estimate.mean, estimate.lower, estimate.upper))
+    return tuple(window_losses)
 
 
 def paired(differences: np.ndarray) -> PairedDifference:

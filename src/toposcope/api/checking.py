@@ -40,7 +40,10 @@ def _measured(store: Store) -> Mapping[str, Mapping[str, Mapping[str, pd.Series]
         _, wholes = studies_of(store, StudyRequest((), (), None, {}))
     except InputError:  # a store of losses alone, such as that of a watch that has just begun
         return {}
-    return {one.subject.name: measured_curves(one.series, one.labels.primary()) for one in wholes}
+    return {
+        labelled.subject.name: measured_curves(labelled.series, labelled.labels.primary())
+        for labelled in wholes
+    }
 
 
 def _with_store(function: Callable[_Options, _Answer]) -> Callable[_Options, _Answer]:

@@ -80,16 +80,16 @@ def audit(series: Where, *, cheap: bool = False, newest: bool = False, quiet: bo
     from toposcope.sources.audit import audited
 
     given = opened(series)
-    found = audited(given, cheap=cheap, newest=newest, quiet=quiet)
+    answer = audited(given, cheap=cheap, newest=newest, quiet=quiet)
     if newest:
         last = {run: (steps[-1],) for run, steps in given.steps.items()}
-        return Audit(last, tuple(found.findings), coverage=found.coverage, resume=found.resume)
+        return Audit(last, tuple(answer.findings), coverage=answer.coverage, resume=answer.resume)
     losses = _losses(given) if len(given.names) > 1 else []
     groups = _groups(given, losses) if len(given.names) > 1 else ()
     steps = {run: tuple(steps) for run, steps in given.steps.items()}
     odd = _odd(given, losses)
     return Audit(
-        steps, tuple(found.findings), groups, tuple(_adapters(given)), odd, found.coverage, found.resume
+        steps, tuple(answer.findings), groups, tuple(_adapters(given)), odd, answer.coverage, answer.resume
     )
 
 
@@ -139,13 +139,13 @@ def _losses(series: Series) -> list[pd.DataFrame]:
     """Return the loss histories that are not empty."""
     from toposcope.core.errors import SourceError
 
-    found = []
+    tables = []
     for run in series.names:
         try:
-            found.append(series.metrics(run))
+            tables.append(series.metrics(run))
         except SourceError:  # a finding says so
             continue
-    return [table for table in found if len(table)]
+    return [table for table in tables if len(table)]
 
 
 def _listed(series: Series) -> pd.DataFrame:

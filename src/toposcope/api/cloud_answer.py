@@ -73,12 +73,12 @@ class RingAnswer:
         if self.verdict == RING:
             times = f"is {test.ratio / test.most_allowed:.2g} x the limit of clouds without a ring"
             return f"Ring: yes; its longest loop (H1 bar) {times} ({sure}, false rings <= {LEVEL:.0%})."
-        said = f"a loop (H1 bar) this long also occurs in clouds without a ring ({sure})"
+        reason = f"a loop (H1 bar) this long also occurs in clouds without a ring ({sure})"
         if not test.bars:
-            said = "there is no loop (H1 bar) at all"
+            reason = "there is no loop (H1 bar) at all"
         if self.verdict == NONE:
-            return f"Ring: none shown; {said}."
-        return f"Ring: cannot tell (too few points: {self._found()}); {said}."
+            return f"Ring: none shown; {reason}."
+        return f"Ring: cannot tell (too few points: {self._found()}); {reason}."
 
     def _found(self) -> str:
         power = self.power
@@ -92,22 +92,22 @@ class RingAnswer:
         return (self.line, *self._ground(), *self._place(), self._cloud(), *_LIMITS)
 
     def _ground(self) -> list[str]:
-        test, found = self.test, []
+        test, reasons = self.test, []
         if test.bars:
             null, statistic = test.hardest
-            found.append(
+            reasons.append(
                 f"Reason: the loop closes (death) at {test.ratio:.3g} times the distance at which it "
                 "appears (birth); one in twenty clouds without a "
                 f"ring exceeds {test.most_allowed:.3g}. The strictest comparison: {NULLS[null]}, by "
                 f"{_STATISTICS[statistic]}."
             )
         if (power := self.power) is not None:
-            found.append(
+            reasons.append(
                 f"Power: the test finds {power.share:.0%} (95%: {power.low:.0%} to {power.high:.0%}) of "
                 f"{power.circles} simulated circles of {power.points:,} points in {power.dimensions} "
                 f"dimensions, each point about {power.noise:.2g} radii from its circle."
             )
-        return found
+        return reasons
 
     def _place(self) -> list[str]:
         plane = self.plane
@@ -126,13 +126,13 @@ class RingAnswer:
         drawn = "" if len(self.rows) == n else f", of which {len(self.rows):,} were drawn (seed {self.seed})"
         if self.power is not None and self.power.points < len(self.rows):
             drawn += f", {self.power.points:,} of them distinct"
-        known = ", ".join(
-            f"{name} {one.value:.2g} (95%: {one.low:.2g} to {one.high:.2g})"
-            for name, one in self.dimensions.items()
+        estimates = ", ".join(
+            f"{name} {estimate.value:.2g} (95%: {estimate.low:.2g} to {estimate.high:.2g})"
+            for name, estimate in self.dimensions.items()
         )
-        said = f"; intrinsic dimension: {known}" if known else ""
+        dimension_text = f"; intrinsic dimension: {estimates}" if estimates else ""
         bars = f"{self.test.bars} loops (H1 bars)"
-        return f"Cloud: {self.name}, {n:,} points in {d:,} dimensions{drawn}; {bars}{said}."
+        return f"Cloud: {self.name}, {n:,} points in {d:,} dimensions{drawn}; {bars}{dimension_text}."
 
     @property
     def tables(self) -> Tables:
@@ -144,17 +144,17 @@ class RingAnswer:
     def compared(self) -> list[tuple[str, str, float, float, float]]:
         """Return the table that is printed: a line for each random cloud and each measure."""
         return [
-            (one["what"], _SHORT[one["statistic"]], one["cloud"], one["allowed"], one["p"])
-            for one in self._nulls().to_dict("records")
+            (row["what"], _SHORT[row["statistic"]], row["cloud"], row["allowed"], row["p"])
+            for row in self._nulls().to_dict("records")
         ]
 
     def _nulls(self) -> pd.DataFrame:
         import pandas as pd
 
-        own = {"ratio": self.test.ratio, "contrast": self.test.contrast}
+        cloud_values = {"ratio": self.test.ratio, "contrast": self.test.contrast}
         rows = [
             {
-                "null": null, "what": label, "statistic": statistic, "cloud": own[statistic],
+                "null": null, "what": label, "statistic": statistic, "cloud": cloud_values[statistic],
                 "allowed": self.test.allowed[null, statistic], "p": self.test.p[null, statistic],
                 "draws": self.test.draws,
             }
@@ -178,13 +178,13 @@ class RingAnswer:
     def _summaries(self) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.DataFrame([{"dim": one.dim, **summaries(one)} for one in self.diagrams])
+        return pd.DataFrame([{"dim": diagram.dim, **summaries(diagram)} for diagram in self.diagrams])
 
     def diagram_table(self) -> pd.DataFrame:
         """Return every bar: dim, birth, death."""
         import pandas as pd
 
-        bars = np.concatenate([one.triples() for one in self.diagrams])
+        bars = np.concatenate([diagram.triples() for diagram in self.diagrams])
         return pd.DataFrame({"dim": bars[:, 2].astype(np.int64), "birth": bars[:, 0], "death": bars[:, 1]})
 
     @property
@@ -224,15 +224,15 @@ class RingAnswer:
 
         folder = Path(folder).expanduser()
         figure = self.figure()
-        made = {"ring.svg": to_svg(figure), "ring.png": to_png(figure)}
-        made["diagrams.parquet"] = self.diagram_table().to_parquet(index=False)
-        made["answer.json"] = json.dumps(finite(self.to_dict()), indent=2, allow_nan=False).encode()
+        files = {"ring.svg": to_svg(figure), "ring.png": to_png(figure)}
+        files["diagrams.parquet"] = self.diagram_table().to_parquet(index=False)
+        files["answer.json"] = json.dumps(finite(self.to_dict()), indent=2, allow_nan=False).encode()
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in made.items():
+        for name, content in files.items():
             aside = folder / f".{name}.part"
             for_writing(aside).write_bytes(content)
             aside.replace(for_writing(folder / name))
-        return tuple(folder / name for name in made)
+        return tuple(folder / name for name in files)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the points and diagrams as plain data."""
@@ -253,11 +253,11 @@ class RingAnswer:
                 "noise": plane.noise, "origin": plane.origin.tolist(), "axes": plane.axes.tolist(),
             },
             "intrinsic_dimension": {
-                name: {"value": one.value, "low": one.low, "high": one.high, "points": one.n}
-                for name, one in self.dimensions.items()
+                name: {"value": dim.value, "low": dim.low, "high": dim.high, "points": dim.n}
+                for name, dim in self.dimensions.items()
             },
             "refused": dict(self.refused),
-            "summaries": {f"H{one.dim}": summaries(one) for one in self.diagrams},
+            "summaries": {f"H{diagram.dim}": summaries(diagram) for diagram in self.diagrams},
             "limits": list(_LIMITS),
         }  # fmt: skip
 
@@ -278,9 +278,9 @@ _LIMITS = (
 def finite(value: Any) -> Any:
     """Return plain data for strict JSON: NaN and infinity become None."""
     if isinstance(value, Mapping):
-        return {str(key): finite(one) for key, one in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [finite(one) for one in value]
+        return [finite(item) for item in value]
     if isinstance(value, float | np.floating):
         return float(value) if np.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

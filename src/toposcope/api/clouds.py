@@ -134,7 +134,7 @@ def cloud(
     dimensions, refused = _dimensions(taken)
     answer = RingAnswer(
         name, (len(points), points.shape[1]), rows, seed,
-        tuple(_in_units(one, exponent, "birth", "death") for one in diagrams),
+        tuple(_in_units(diagram, exponent, "birth", "death") for diagram in diagrams),
         _in_units(test, exponent, "birth", "death"), power,
         _in_units(plane, exponent, "places", "origin", "radius"), dimensions, refused,
     )  # fmt: skip
@@ -173,28 +173,30 @@ def _say_cost(points: np.ndarray, work: int) -> None:
     each = (time.monotonic() - started) / _CLOUDS_TIMED
     seconds = each * work * (len(points) / len(part)) ** _GROWTH
     if seconds > _WORTH_SAYING:
-        said = f"{work} diagrams of {len(points):,} points: about {duration(seconds)}"
-        print(said, file=sys.stderr, flush=True)
+        message = f"{work} diagrams of {len(points):,} points: about {duration(seconds)}"
+        print(message, file=sys.stderr, flush=True)
 
 
 def _dimensions(points: np.ndarray) -> tuple[dict[str, DimensionEstimate], dict[str, str]]:
     """Return the estimates of the intrinsic dimension, and why others are impossible for this cloud."""
     from toposcope.topology.dimension import mle_dimension, ph_dimension, twonn
 
-    found: dict[str, DimensionEstimate] = {}
+    estimates: dict[str, DimensionEstimate] = {}
     refused: dict[str, str] = {}
     for name, estimate in (("TwoNN", twonn), ("MLE", mle_dimension), ("PH", ph_dimension)):
         try:
-            found[name] = estimate(points)
+            estimates[name] = estimate(points)
         except InputError as error:
             refused[name] = str(error)
-    return found, refused
+    return estimates, refused
 
 
-def _in_units(found: Any, exponent: int, *names: str) -> Any:
+def _in_units(answer: Any, exponent: int, *names: str) -> Any:
     """Return a record with the named lengths converted back to the unit of the points."""
     from toposcope.topology.units import scaled
 
     if not exponent:
-        return found
-    return replace(found, **{name: scaled(np.asarray(getattr(found, name)), exponent)[()] for name in names})
+        return answer
+    return replace(
+        answer, **{name: scaled(np.asarray(getattr(answer, name)), exponent)[()] for name in names}
+    )

@@ -102,12 +102,12 @@ def compare(
     options = preset_options(preset, points=points, draws=draws)
     of_losses = bool(siblings) or horizon is not None or column is not None
     opened = [series_at(side, split=options.split, step_pattern=step_pattern) for side in (first, second)]
-    series = [one for one in opened if one is not None and not isinstance(one, SourceError)]
+    series = [place for place in opened if place is not None and not isinstance(place, SourceError)]
     notes: tuple[str, ...] = ()
-    if not of_losses and len(series) == 2 and all(len(one.names) == 1 for one in series):
-        found = _of_weights(series, step, options)
-        if found is not None:
-            return found
+    if not of_losses and len(series) == 2 and all(len(side.names) == 1 for side in series):
+        comparison = _of_weights(series, step, options)
+        if comparison is not None:
+            return comparison
         notes = (f"{_OF_OTHER_SHAPES}, so their losses are compared",)
     given = {"step": step, "points": points, "draws": draws}
     if unfit := next((name for name, value in given.items() if value is not None), None):
@@ -144,7 +144,7 @@ def _of_weights(
     from toposcope.subjects.weights.compare import no_differences, of_other_shapes, weight_changes
     from toposcope.sweep.parting import series_parting
 
-    sides = [_checkpoint(one, step) for one in series]
+    sides = [_checkpoint(side, step) for side in series]
     twice = sides[0][1].run == sides[1][1].run and sides[0][1].step != sides[1][1].step
     labels = [_label(*side, steps=twice) for side in sides]
     states = [adapter_state(*side) for side in sides]
@@ -196,11 +196,11 @@ def _seeds(side: Side, name: str, reading: Reading, opened: Series | SourceError
 
 def _refuse_several(series: Sequence[Series]) -> None:
     """Raise InputError where checkpoints of several runs were given and no losses can be compared."""
-    for one in series:
-        if len(one.names) > 1:
-            runs = sorted(one.names)
+    for side in series:
+        if len(side.names) > 1:
+            runs = sorted(side.names)
             raise InputError(
-                f"{one.uri} contains {len(runs):,} runs ({', '.join(runs[:5])}); name one of them"
+                f"{side.uri} contains {len(runs):,} runs ({', '.join(runs[:5])}); name one of them"
             )
 
 
@@ -215,22 +215,23 @@ def _of_losses(
             f"{counted} states no step, so its records were counted; the others state theirs",
             remedy=f"name its column of steps with {renaming('COLUMN', 'step')}",
         )
-    chosen = column or next((one for one in LOSSES if all(side.has(one) for side in read)), LOSSES[0])
+    chosen = column or next((loss for loss in LOSSES if all(side.has(loss) for side in read)), LOSSES[0])
     recipes = [side.recipe(chosen) for side in read]
     of_loss = is_loss(chosen)
-    made = compare_recipes(recipes[0], recipes[1], recipes[2:], horizon=horizon, of_loss=of_loss)
-    problems = [*(one for side in read for one in side.problems), *made.problems]
-    problems += diverged(made) if of_loss else []
+    comparison = compare_recipes(recipes[0], recipes[1], recipes[2:], horizon=horizon, of_loss=of_loss)
+    problems = [*(problem for side in read for problem in side.problems), *comparison.problems]
+    problems += diverged(comparison) if of_loss else []
     problems += [
         (
-            f"{option('siblings')} {one.name}: one run does not show the noise between seeds, so it was left "
+            f"{option('siblings')} {recipe.name}: one run does not show the noise between seeds, so it "
+            f"was left "
             "out"
         )
-        for one in recipes[2:]
-        if len(one.runs) < 2
+        for recipe in recipes[2:]
+        if len(recipe.runs) < 2
     ]
     return RunComparison(
-        made, chosen, tuple(problems), (*notes, *(one for side in read for one in side.notes))
+        comparison, chosen, tuple(problems), (*notes, *(note for side in read for note in side.notes))
     )
 
 
@@ -245,12 +246,12 @@ def _checkpoint(series: Series, step: int | None) -> tuple[Series, Checkpoint]:
     checkpoints = list(series)
     if step is None:
         return series, checkpoints[-1]
-    found = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
-    if not found:
+    at_step = [checkpoint for checkpoint in checkpoints if checkpoint.step == step]
+    if not at_step:
         raise InputError(
             f"{series.uri} has the steps {checkpoints[0].step:,} to {checkpoints[-1].step:,}",
             argument="step",
             value=step,
             remedy="give one of them",
         )
-    return series, found[0]
+    return series, at_step[0]

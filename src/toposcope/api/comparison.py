@@ -58,8 +58,10 @@ class Comparison:
         A feature that is divided by the maximum of the whole network does not count, because one other matrix
         changes it in all matrices.
         """
-        own = (self.table["scope"] == Scope.MATRIX) & (self.table["filtration"] != Normalization.NETWORK)
-        rows = self.table[own & (self.table["status"] == "ok")]
+        rows_meant = (self.table["scope"] == Scope.MATRIX) & (
+            self.table["filtration"] != Normalization.NETWORK
+        )
+        rows = self.table[rows_meant & (self.table["status"] == "ok")]
         size = rows[["first", "second"]].abs().max(axis=1).fillna(0.0).clip(lower=1e-3)
         beyond = rows["difference"].abs() > 2 * rows["standard_error"].fillna(0.0) + _ROUNDING * size
         return tuple(dict.fromkeys(rows.loc[beyond, "name"].astype(str)))
@@ -116,7 +118,7 @@ class Comparison:
             "first": self.first, "second": self.second, "headline": self.headline,
             "beyond_noise": self.beyond_noise, "changed": list(self.changed),
             "parting": None if self.parting is None else dataclasses.asdict(self.parting),
-            "faults": [dataclasses.asdict(one) for one in self.faults],
+            "faults": [dataclasses.asdict(fault) for fault in self.faults],
             "moved": self.moved.to_dict("records"), "rows": table.to_dict("records"),
         }  # fmt: skip
 
@@ -131,7 +133,7 @@ class Comparison:
         from toposcope.api.tuned import in_words
 
         if self.faults:
-            whose = " and ".join(dict.fromkeys(one.run for one in self.faults))
+            whose = " and ".join(dict.fromkeys(fault.run for fault in self.faults))
             return f"a fault of {whose}: {in_words(self.faults)}"
         by_role = self.moved.groupby("role", sort=False)["change"]
         means = by_role.mean().sort_values(ascending=False, kind="stable")
@@ -147,14 +149,14 @@ class Comparison:
         rest = "".join(f", {name} by {change}" for name, change in kinds[1:])
         of = f"all {moved:,}" if moved == len(self.moved) else f"{moved:,} of {len(self.moved):,}"
         most, change = kinds[0]
-        said = f"{most} changed most, by {change} of their norm{rest} (means; {of} matrices changed)"
-        return said + self._alone
+        sentence = f"{most} changed most, by {change} of their norm{rest} (means; {of} matrices changed)"
+        return sentence + self._alone
 
     @property
     def unrelated(self) -> bool:
         """Whether the weights are as unlike as those of two models that were trained apart."""
-        known = self.moved["cosine"].dropna().abs()
-        return bool(len(known)) and float(known.median()) < _UNRELATED
+        cosines = self.moved["cosine"].dropna().abs()
+        return bool(len(cosines)) and float(cosines.median()) < _UNRELATED
 
     @property
     def _angle(self) -> str:
@@ -175,9 +177,13 @@ class Comparison:
     @property
     def unmatched(self) -> tuple[str, ...]:
         """The matrices that only one of the two has, or has in another shape."""
-        known = set(self.moved["name"])
+        moved_names = set(self.moved["name"])
         names = self.table.loc[self.table["scope"] == Scope.MATRIX, "name"]
-        return () if self.faults else tuple(str(name) for name in dict.fromkeys(names) if name not in known)
+        return (
+            ()
+            if self.faults
+            else tuple(str(name) for name in dict.fromkeys(names) if name not in moved_names)
+        )
 
     @property
     def _alone(self) -> str:
@@ -188,17 +194,19 @@ class Comparison:
     @property
     def beyond_noise(self) -> str:
         """The number of matrices that differ beyond the noise of the draws, and their kinds."""
-        found = self.changed
-        said = f"{len(found):,} of {self.matrices:,} matrices differ beyond twice the noise of the draws"
-        if not found:
-            return said
+        differing = self.changed
+        sentence = (
+            f"{len(differing):,} of {self.matrices:,} matrices differ beyond twice the noise of the draws"
+        )
+        if not differing:
+            return sentence
         far = self.foremost
         first = (
             f"; {len(far):,} of them moved over {_FAR:g} times as far as the rest: {_kinds(far)}"
             if far
             else ""
         )
-        return f"{said}: {_kinds(found)}{first}"
+        return f"{sentence}: {_kinds(differing)}{first}"
 
     @property
     def tables(self) -> Tables:

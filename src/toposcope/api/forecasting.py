@@ -138,28 +138,28 @@ def forecast(
         column, dict(rename or {}), horizon, plan, parameters, step_pattern, pattern, features=with_features
     )
     runs = _read_runs(given, beside, reading, as_names(without))
-    own = runs.own if annealed is None else [decayed(curve, annealed) for curve in runs.own]
+    going_on = runs.own if annealed is None else [decayed(curve, annealed) for curve in runs.own]
     unfinished: list[Curve] = []
     chosen: list[Forecaster] = []
     planned: list[Forecast] = []
     if plan is not None and not given:
         ended = runs.of_size(parameters)
         planned = forecast_planned(plan, ended, level=level)
-    elif not own and runs.trendless:
+    elif not going_on and runs.trendless:
         ended = []
-    elif not own:
+    elif not going_on:
         why = [problem.reason for problem in runs.problems if problem.left_out]
         detail = f": {why[0]}" if why else ""
         raise InputError(f"no run of {', '.join(map(_named, given))} can be forecast{detail}")
     else:
-        ended, open_runs = split_runs(own, runs.others, all_finished=finished)
+        ended, open_runs = split_runs(going_on, runs.others, all_finished=finished)
         unfinished = [curve for curve in open_runs if not curve.over]
         chosen = _methods(unfinished + ended, methods)
     wrong = [problem for problem in runs.problems if problem.run in reading.rows]
     replays = replays_by_run(stores_among(given))
-    places = [one for one in given if isinstance(one, str)]
-    audits = {run: audit for one in places for run, audit in audits_of_runs(one, step_pattern).items()}
-    off, curves = off_siblings(unfinished, ended), {curve.run: curve for curve in own}
+    places = [place for place in given if isinstance(place, str)]
+    audits = {run: audit for place in places for run, audit in audits_of_runs(place, step_pattern).items()}
+    off, curves = off_siblings(unfinished, ended), {curve.run: curve for curve in going_on}
 
     def judge(run: str) -> Judgement:
         audit = audits.get(run, AuditOfRun())
@@ -167,7 +167,7 @@ def forecast(
         return judgement.beside(off[run]) if run in off else judgement
 
     return Forecasts(
-        unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(own), faults=runs.faults,
+        unfinished=tuple(unfinished), ended=tuple(ended), own=tuple(going_on), faults=runs.faults,
         notes=runs.notes, methods=tuple(chosen), everything=methods != "auto",
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=runs.groups if len(runs.groups) > 1 and not planned else (),
@@ -220,26 +220,34 @@ def _read_runs(
     from toposcope.runs.reading import read_curves, refuse_twins
     from toposcope.runs.without import refuse_unknown
 
-    own, problems, notes = read_curves(given, reading)
+    unfinished, problems, notes = read_curves(given, reading)
     others, more, noted = read_curves(beside, replace(reading, horizon=None, plan=None))
     reading.refuse_unmet()
-    refuse_unknown(without, [*(c.run for c in own + others), *(one.run for one in problems + more)])
-    own, others = ([one for one in curves if one.run not in without] for curves in (own, others))
-    problems, more = ([one for one in found if one.run not in without] for found in (problems, more))
-    refuse_twins(own + others)
-    trendless = tuple(one for one in problems if not one.applies)
-    problems = [one for one in problems if one.applies]
-    groups = groups_of_curves(own + others)
-    everyone = with_groups(own + others)
-    own, others = everyone[: len(own)], everyone[len(own) :]
+    refuse_unknown(
+        without, [*(c.run for c in unfinished + others), *(problem.run for problem in problems + more)]
+    )
+    unfinished, others = (
+        [curve for curve in curves if curve.run not in without] for curves in (unfinished, others)
+    )
+    problems, more = (
+        [problem for problem in group if problem.run not in without] for group in (problems, more)
+    )
+    refuse_twins(unfinished + others)
+    trendless = tuple(problem for problem in problems if not problem.applies)
+    problems = [problem for problem in problems if problem.applies]
+    groups = groups_of_curves(unfinished + others)
+    everyone = with_groups(unfinished + others)
+    unfinished, others = everyone[: len(unfinished)], everyone[len(unfinished) :]
     no_siblings = [
         Problem(c.run, f"not finished, step {c.last:,} of {c.horizon:,}: it cannot serve as a sibling")
         for c in others
         if not c.finished
     ]
     left_out = [f"left out on request: {', '.join(without)}"] if without else []
-    said = (*dict.fromkeys(notes + noted), *left_out)
-    return _Runs(own, others, problems, (*problems, *more, *no_siblings), said, groups, trendless)
+    remarks_read = (*dict.fromkeys(notes + noted), *left_out)
+    return _Runs(
+        unfinished, others, problems, (*problems, *more, *no_siblings), remarks_read, groups, trendless
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,10 +280,10 @@ def _judged(
     from toposcope.runs.reading import column_of
 
     rows = reading.rows[curve.run]
-    own = [one.reason.removeprefix(f"run {curve.run}: ") for one in wrong if one.run == curve.run]
+    reasons = [fault.reason.removeprefix(f"run {curve.run}: ") for fault in wrong if fault.run == curve.run]
     return judged(
         rows, column_of([rows], reading), curve, audit=audit.findings, last_checkpoint=audit.last,
-        wrong=own, replays=replays,
+        wrong=reasons, replays=replays,
     )  # fmt: skip
 
 

@@ -76,22 +76,22 @@ class Forecasts:
         return {group.label: self._of(group) for group in self.groups}
 
     def _of(self, group: Group) -> Forecasts:
-        unfinished, ended, own = (
+        unfinished, ended, scored = (
             tuple(curve for curve in curves if curve.run in group.runs)
             for curves in (self.unfinished, self.ended, self.own)
         )
-        runs = {curve.run for curve in (*unfinished, *ended, *own)}
+        runs = {curve.run for curve in (*unfinished, *ended, *scored)}
         first = group == self.groups[0]
-        known = {name for one in self.groups for name in one.runs}
-        faults = tuple(f for f in self.faults if f.run in runs or (first and f.run not in known))
-        return replace(self, unfinished=unfinished, ended=ended, own=own, faults=faults, groups=())
+        names = {name for group in self.groups for name in group.runs}
+        faults = tuple(f for f in self.faults if f.run in runs or (first and f.run not in names))
+        return replace(self, unfinished=unfinished, ended=ended, own=scored, faults=faults, groups=())
 
     def _tabled(self, name: str) -> pd.DataFrame:
         """Return a table of every group that has it below one another, the group in a first column."""
         import pandas as pd
 
-        made = {label: getattr(part, name) for label, part in self.parts.items() if not part.too_few}
-        tables = [table.assign(group=label) for label, table in made.items() if table is not None]
+        part_tables = {label: getattr(part, name) for label, part in self.parts.items() if not part.too_few}
+        tables = [table.assign(group=label) for label, table in part_tables.items() if table is not None]
         both = pd.concat(tables, ignore_index=True)
         return both[["group", *both.columns.drop("group")]]
 
@@ -101,21 +101,21 @@ class Forecasts:
         from toposcope.core.progress import Progress
         from toposcope.forecasting import forecast as forecast_one
 
-        found = []
+        forecasts = []
         total = len(self.unfinished) * len(self.methods)
         with Progress("forecasting", total, quiet=self.quiet or not total) as progress:
             for curve in self.unfinished:
                 for method in self.methods:
-                    found.append(forecast_one(method, curve, self.ended, level=self.level))
+                    forecasts.append(forecast_one(method, curve, self.ended, level=self.level))
                     progress.advance(note=curve.run)
-        return (*self.planned, *found, *self.not_applicable)
+        return (*self.planned, *forecasts, *self.not_applicable)
 
     @property
     def not_applicable(self) -> tuple[Forecast, ...]:
         """The forecasts of the runs whose loss has no trend: a status and a reason."""
         from toposcope.forecasting.one_run import not_applicable
 
-        return tuple(not_applicable(one.run, one.reason, self.level) for one in self.trendless)
+        return tuple(not_applicable(fault.run, fault.reason, self.level) for fault in self.trendless)
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -152,10 +152,10 @@ class Forecasts:
     @property
     def _leading(self) -> dict[str, Forecast]:
         """The first method's forecast of each run."""
-        found: dict[str, Forecast] = {}
-        for one in self.made:
-            found.setdefault(one.run, one)
-        return found
+        leading: dict[str, Forecast] = {}
+        for forecast in self.made:
+            leading.setdefault(forecast.run, forecast)
+        return leading
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -165,15 +165,19 @@ class Forecasts:
     @property
     def grounds(self) -> dict[str, list[Remark]]:
         """Why runs need a look or should stop; for finished runs only where one broke."""
-        found = {curve.run: self.judgements.get(curve.run) for curve in self._shown}
-        return {run: list(one.grounds) for run, one in found.items() if one is not None and one.grounds}
+        judgements = {curve.run: self.judgements.get(curve.run) for curve in self._shown}
+        return {
+            run: list(judgement.grounds)
+            for run, judgement in judgements.items()
+            if judgement is not None and judgement.grounds
+        }
 
     @property
     def verdict(self) -> str:
         """What to do about the worst run: "all right", "look" or "stop", as in `check`."""
         from toposcope.rules.judgement import worst
 
-        return worst(one.level for grounds in self.grounds.values() for one in grounds)
+        return worst(ground.level for grounds in self.grounds.values() for ground in grounds)
 
     @property
     def at_end(self) -> tuple[Curve, ...]:
@@ -185,7 +189,7 @@ class Forecasts:
         few = len(self.ended) < LEAST_SCORED
         over = [curve for curve in self.own if curve.over]
         return (*self.unfinished, *over) or (
-            self.ended if few else [one for one in self.ended if one.broke or one.run in self.damaged]
+            self.ended if few else [curve for curve in self.ended if curve.broke or curve.run in self.damaged]
         )
 
     @property
@@ -256,8 +260,8 @@ class Forecasts:
         from toposcope.study.forecasts.topology import FeatureTransfer
 
         if self.groups:
-            known = [part.effects is not None for part in self.parts.values() if not part.too_few]
-            return self._tabled("effects") if any(known) else None
+            has_effects = [part.effects is not None for part in self.parts.values() if not part.too_few]
+            return self._tabled("effects") if any(has_effects) else None
         if not self.unfinished:
             return None if self.too_few else worth_of_features(self.scores, controls=CONTROLS)
         compared = [method for method in self.methods if isinstance(method, FeatureTransfer)]
@@ -300,7 +304,9 @@ class Forecasts:
         from toposcope.study.figure import draw_intervals
 
         leading = self._leading
-        values = np.array([(one.final, *one.bounds) for one in leading.values()]).reshape(-1, 3)
+        values = np.array([(forecast.final, *forecast.bounds) for forecast in leading.values()]).reshape(
+            -1, 3
+        )
         return draw_intervals(list(leading), values, ax)
 
     def __repr__(self) -> str:
@@ -308,16 +314,20 @@ class Forecasts:
         from toposcope.forecasting.base import NO_TREND
 
         lines = [self.apart] if self.apart else []
-        lines += [f"{one.level}: {run}: {one.named}" for run, found in self.grounds.items() for one in found]
+        lines += [
+            f"{ground.level}: {run}: {ground.named}"
+            for run, grounds in self.grounds.items()
+            for ground in grounds
+        ]
         wrong = len(lines)
-        for one in self._leading.values():
-            if one.status in ("failed", NO_TREND):
-                lines.append(f"{one.run}: no forecast: {one.reason}")
+        for forecast in self._leading.values():
+            if forecast.status in ("failed", NO_TREND):
+                lines.append(f"{forecast.run}: no forecast: {forecast.reason}")
                 continue
-            if one.not_yet:
-                lines.append(f"{one.run}: cannot be forecast yet: {one.not_yet}")
+            if forecast.not_yet:
+                lines.append(f"{forecast.run}: cannot be forecast yet: {forecast.not_yet}")
                 continue
-            lines.append(f"{one.run}: {_ending(one)}, by {one.method}")
+            lines.append(f"{forecast.run}: {_ending(forecast)}, by {forecast.method}")
         if len(lines) == wrong:
             scored = "every run is finished; .summary says how well each is forecast from the others"
             lines.append(f"no run to forecast: {self.too_few or scored}")
@@ -331,16 +341,16 @@ class Forecasts:
         return answered(repr(self), shown, self.plot)
 
 
-def _ending(one: Forecast) -> str:
+def _ending(forecast: Forecast) -> str:
     """Return the final loss with its interval; the range leads where a decay may still come."""
-    if not one.bounded:
-        return f"final loss {one.final:.4g} [no interval]"
-    if one.status == "no plan":
+    if not forecast.bounded:
+        return f"final loss {forecast.final:.4g} [no interval]"
+    if forecast.status == "no plan":
         return (
-            f"final loss {one.low:.4g} to {one.high:.4g} without a plan of the learning rate "
-            f"({one.final:.4g} if the rate stays as it is; {one.coverage})"
+            f"final loss {forecast.low:.4g} to {forecast.high:.4g} without a plan of the learning rate "
+            f"({forecast.final:.4g} if the rate stays as it is; {forecast.coverage})"
         )
-    return f"final loss {one.final:.4g} [{one.low:.4g}, {one.high:.4g}], {one.coverage}"
+    return f"final loss {forecast.final:.4g} [{forecast.low:.4g}, {forecast.high:.4g}], {forecast.coverage}"
 
 
 def nothing_ends(curves: Sequence[Curve]) -> str:
@@ -354,10 +364,10 @@ def nothing_ends(curves: Sequence[Curve]) -> str:
         return f"{ends}; nothing is left to forecast"
     named = ", ".join(curve.run for curve in curves)
     going = [f"{c.run} at {share:.0%} of its peak" for c in curves if (share := share_of_peak(c)) is not None]
-    one = len(curves) == 1
-    ended = f", or {'it has' if one else 'they have'} ended"
+    single = len(curves) == 1
+    ended = f", or {'it has' if single else 'they have'} ended"
     still = f" (the learning rate is still high: {', '.join(going)})" if going else ended
     return (
-        f"{named}: the last step of {'this run' if one else 'these runs'} is unknown{still}; "
+        f"{named}: the last step of {'this run' if single else 'these runs'} is unknown{still}; "
         f"give {option('horizon')} STEP for a forecast, or {option('schedule')} FILE with the planned rate"
     )

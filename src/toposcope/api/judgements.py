@@ -86,7 +86,7 @@ def stores_among(source: Source | Sequence[Source]) -> list[Path]:
     from toposcope.store import MANIFEST, Store
 
     several = source if isinstance(source, list | tuple) else [source]
-    places = [one.path if isinstance(one, Store) else one for one in several]
+    places = [place.path if isinstance(place, Store) else place for place in several]
     paths = [Path(place) for place in places if isinstance(place, str | Path)]
     return [path for path in paths if (path / MANIFEST).is_file()]
 

@@ -86,13 +86,13 @@ class ScalingLaw:
         reason = str(self.table["reason"].iloc[0])
         if given.empty:
             return f"No number can be given: {reason}"
-        said = [
+        parts = [
             f"{name} {value:.4g}" + (f" ({low:.4g} to {high:.4g})" if low == low and high == high else "")
             for name, value, low, high in zip(
                 *(given[c] for c in ("parameter", "value", "low", "high")), strict=True
             )
         ]
-        return ", ".join(said) + (f". Caution: {reason}" if reason else "")
+        return ", ".join(parts) + (f". Caution: {reason}" if reason else "")
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.table, self.plot)
@@ -157,13 +157,13 @@ def fit_scaling_law(
     read = _read(source, named.values(), rename or {})
     size, loss = (named.get(name, COLUMNS[name]) for name in ("size", "loss"))
     models = last_rows(read, loss)
-    found = law_table(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
+    table = law_table(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
     points = law_points(models, law, columns=named, leave_out=leave_out, by_size=law in _AVERAGED)
     sizes = None
     if size in models:
-        known = pd.to_numeric(models[size], errors="coerce")
-        sizes = int(known[known > 0].nunique())
-    return ScalingLaw(law, FORMULAS[law], found, len(read), len(models), sizes, points)
+        stated_sizes = pd.to_numeric(models[size], errors="coerce")
+        sizes = int(stated_sizes[stated_sizes > 0].nunique())
+    return ScalingLaw(law, FORMULAS[law], table, len(read), len(models), sizes, points)
 
 
 def _read(
@@ -181,9 +181,9 @@ def _read(
 
     store = Store.open(source)
     runs, losses = store.runs(), store.metrics()
-    known = [name for name in ("run", "parameters", "family", "corpus") if name in runs]
+    known_columns = [name for name in ("run", "parameters", "family", "corpus") if name in runs]
     groups = groups_of(
         pd.DataFrame({"run": losses["run"].unique()}).merge(runs, on="run", how="left"), losses
     )
     label = {run: group.label for group in groups for run in group.runs}
-    return losses.merge(runs[known], on="run", how="left").assign(group=losses["run"].map(label))
+    return losses.merge(runs[known_columns], on="run", how="left").assign(group=losses["run"].map(label))

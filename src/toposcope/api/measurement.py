@@ -70,7 +70,9 @@ class Measurement:
 
         if not isinstance(self.series, Series):
             return ()
-        places = [self.series.place(one) for checkpoints in runs.values() for one in checkpoints]
+        places = [
+            self.series.place(checkpoint) for checkpoints in runs.values() for checkpoint in checkpoints
+        ]
         last = [self.series.place(checkpoints[-1]) for checkpoints in runs.values()]
         read = [next((text for place in last if (text := probe.beside(place))), "") for probe in self.probes]
         lines = [f"read beside the weights of a checkpoint: {text}" for text in read if text]
@@ -82,8 +84,10 @@ class Measurement:
             metrics = self.series.metrics(run)
         except InputError:
             return 0
-        known = [column for column in ("loss", "heldout_loss") if column in metrics]
-        return len(set(steps) & set(metrics.loc[metrics[known].notna().any(axis=1), "step"])) if known else 0
+        columns = [column for column in ("loss", "heldout_loss") if column in metrics]
+        return (
+            len(set(steps) & set(metrics.loc[metrics[columns].notna().any(axis=1), "step"])) if columns else 0
+        )
 
     def carry_out(
         self,

@@ -123,7 +123,7 @@ def measure(
     from toposcope.subjects.representations.saved_states import SavedStates
     from toposcope.sweep import Execution
 
-    names, own = _named(features)
+    names, probes = _named(features)
     saved = series if isinstance(series, SavedStates) else None
     subject = (None if saved else further_subject(names)) or _subject(names, saved=saved is not None)
     wanted = _requested(
@@ -142,18 +142,18 @@ def measure(
     call = MeasureCall(
         find, names, options, wanted, place, preset, StorePlace.of(place).fresh, saved
     )  # fmt: skip
-    found = Measurement.of(subject.prepared(call), own)
+    measurement = Measurement.of(subject.prepared(call), probes)
     drawn = subject.keeps_diagrams and bool({*names} & {subject.name, *subject.features})
     keep_diagrams = drawn if diagrams is None else diagrams
     execution = execution or Execution(jobs=jobs, keep_diagrams=keep_diagrams, quiet=quiet)
-    found.carry_out(store, execution=execution)
+    measurement.carry_out(store, execution=execution)
     return Store.open(store)
 
 
 def _subject(names: Sequence[str], *, saved: bool) -> Subject:
     """Return the subject of these features; saved states are those of the one that measures some."""
     if saved:
-        return next(one for one in subjects().values() if one.uses_saved)
+        return next(subject for subject in subjects().values() if subject.uses_saved)
     return subject_measured(names)
 
 
@@ -170,8 +170,8 @@ def _named(features: str | Sequence[str | Probe]) -> tuple[tuple[str, ...], list
         raise InputError(
             "nothing is measured", argument="features", value="[]", remedy="name some, such as 'cheap'"
         )
-    names = tuple(one.strip() for one in requested if isinstance(one, str))
-    return names, [one for one in requested if not isinstance(one, str)]
+    names = tuple(feature.strip() for feature in requested if isinstance(feature, str))
+    return names, [feature for feature in requested if not isinstance(feature, str)]
 
 
 def _refuse_doubled(

@@ -45,14 +45,14 @@ class Plan:
     @property
     def ok(self) -> bool:
         """Whether there is no problem, and no run that cannot be resumed."""
-        return not self.problems and all(one.verdict != NOT_RESUMABLE for one in self.resume)
+        return not self.problems and all(state.verdict != NOT_RESUMABLE for state in self.resume)
 
     def as_data(self) -> dict[str, object]:
         """Return the plan as plain data: seconds as the least and the most, memory in bytes."""
         data = asdict(self.expectation)
         del data["each"], data["chosen"]
         seconds, problems = list(self.expectation.seconds_between), list(self.problems)
-        resume = [one.to_dict() for one in self.resume]
+        resume = [state.to_dict() for state in self.resume]
         return {
             **data, "seconds": seconds, "beside": list(self.beside), "tells": list(self.tells),
             "problems": problems, "resume": resume,
@@ -60,8 +60,8 @@ class Plan:
 
     def __repr__(self) -> str:
         """Return cost and memory in the first line, then what else is read, problems, and what it tells."""
-        problems = [f"problem: {one}" for one in self.problems]
-        resume = [f"resume (by a sample): {one}" for one in lines_of(self.resume)]
+        problems = [f"problem: {problem}" for problem in self.problems]
+        resume = [f"resume (by a sample): {line}" for line in lines_of(self.resume)]
         return "\n".join([self.expectation.sentence(), *self.beside, *problems, *resume, *self.tells])
 
 
@@ -99,16 +99,22 @@ def problems_of_links(series: SeriesLike, runs: Mapping[str, Sequence[Checkpoint
     """
     lines = []
     for run, checkpoints in runs.items():
-        target = {one: _linked_to(one.uri) for one in checkpoints}
-        linked = [one for one in checkpoints if target[one]]
-        refused = [(one.step, why) for one in linked if OUTSIDE in (why := _refusal(series, one))]
+        target = {checkpoint: _linked_to(checkpoint.uri) for checkpoint in checkpoints}
+        linked = [checkpoint for checkpoint in checkpoints if target[checkpoint]]
+        refused = [
+            (checkpoint.step, why)
+            for checkpoint in linked
+            if OUTSIDE in (why := _refusal(series, checkpoint))
+        ]
         if refused:
             steps = [step for step, _ in refused]
             often = how_often(len(steps), steps=steps)
             lines.append(f"run {run}: {refused[0][1]}; so {often}" if len(steps) > 1 else refused[0][1])
             continue
         files = (
-            Counter(target[one] or os.path.realpath(one.uri) for one in checkpoints) if linked else Counter()
+            Counter(target[checkpoint] or os.path.realpath(checkpoint.uri) for checkpoint in checkpoints)
+            if linked
+            else Counter()
         )
         same = {file: count for file, count in files.items() if count > 1}
         lines += [
@@ -171,10 +177,10 @@ def tells(
 
     most = max((len(steps) for steps in checkpoints.values()), default=0)
     after_0 = max((sum(step > 0 for step in steps) for steps in checkpoints.values()), default=0)
-    known = most if losses is None else max(losses.values(), default=0)
+    known_steps = most if losses is None else max(losses.values(), default=0)
     return (
         f"When it changed: {_when(most, dated=after_0 > LEAST_POINTS, least=LEAST_POINTS + 1)}.",
-        f"Beyond the loss: {_beyond(known, LEAST_LENGTH)}.",
+        f"Beyond the loss: {_beyond(known_steps, LEAST_LENGTH)}.",
         f"Another seed: {_seeds(runs)}.",
         f"Scaling: {_scaling(runs, LEAST_SIZES_FOR_FLOOR)}.",
         f"Forecasts: {_forecasts(len(runs), LEAST_RUNS)}.",
@@ -191,11 +197,11 @@ def _when(count: int, *, dated: bool, least: int) -> str:
     )
 
 
-def _beyond(known: int, least: int) -> str:
+def _beyond(count: int, least: int) -> str:
     need = f"({least} are needed)"
-    if not known:
+    if not count:
         return f"nothing, because no checkpoint has a loss {need}; give a log with {option('losses')}"
-    return f"{'yes' if known >= least else 'nothing'}, {_of(known, 'checkpoint')} with a loss {need}"
+    return f"{'yes' if count >= least else 'nothing'}, {_of(count, 'checkpoint')} with a loss {need}"
 
 
 def _seeds(runs: Sequence[RunRecord]) -> str:

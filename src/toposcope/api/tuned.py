@@ -53,8 +53,8 @@ class AdapterComparison:
             return f"the adapter has a fault: {in_words(self.faults)}"
         if self.state.unread:
             return f"the adapter beside {self.base}: {self.state.sentence}"
-        known = self.relative["change"].dropna()
-        by = f", by {100 * float(known.median()):.2g}% of the weights at the median" if len(known) else ""
+        changes = self.relative["change"].dropna()
+        by = f", by {100 * float(changes.median()):.2g}% of the weights at the median" if len(changes) else ""
         left = f"; not looked at: {listed(self.unread, '; ', most=1)}" if self.unread else ""
         return f"the adapter changes {self.base}{by}. {self.state.sentence}{left}"
 
@@ -92,7 +92,7 @@ class AdapterComparison:
             "compared": "adapter", "line": self.headline, "ok": self.ok,
             "problems": list(map(str, self.faults)), "headline": self.headline,
             "base": self.base, "adapter": self.state.stated, "r": self.state.r, "shares": self.state.shares,
-            "faults": [dataclasses.asdict(one) for one in self.faults],
+            "faults": [dataclasses.asdict(fault) for fault in self.faults],
             "changes": self.relative.to_dict("records"), "unread": list(self.unread),
         }  # fmt: skip
 
@@ -128,16 +128,18 @@ def beside_base(
     with base[0].reading(base[1]) as reader, adapter[0].reading(adapter[1]) as tuned:
         weights = base_weights(reader, *base)
         effects = effects_on(weights, state, tuned)
-        shapes = {one.name: weights.shape(one.name) for one in state.changes}
-    rows = [(one.name, one.norm, one.rank, one.effective, one.relative) for one in effects]
+        shapes = {change.name: weights.shape(change.name) for change in state.changes}
+    rows = [(effect.name, effect.norm, effect.rank, effect.effective, effect.relative) for effect in effects]
     relative = pd.DataFrame(rows, columns=["name", "norm", "rank", "effective_rank", "change"])
     relative = relative.sort_values("change", ascending=False, kind="stable", ignore_index=True)
     faults = [*state.faults, *not_finite(*base)]
-    known = {one.tensor for one in faults}
-    faults += [one for one in not_finite(*adapter) if one.tensor not in known]
-    if state.changes and not any(one.found for one in effects) and not faults:
+    tensors = {fault.tensor for fault in faults}
+    faults += [fault for fault in not_finite(*adapter) if fault.tensor not in tensors]
+    if state.changes and not any(effect.found for effect in effects) and not faults:
         text = f"none of its {len(rows):,} matrices is one of {label}: is it an adapter of another base?"
-        misfits = ((one, stored) for one in state.changes if (stored := shapes[one.name]) is not None)
+        misfits = (
+            (change, stored) for change in state.changes if (stored := shapes[change.name]) is not None
+        )
         if misfit := next(misfits, None):
             mine, theirs = (" x ".join(map(str, shape)) for shape in (misfit[0].shape, misfit[1]))
             text = (
@@ -145,7 +147,7 @@ def beside_base(
                 f"{mine} numbers and has {theirs}; is it an adapter of another base?"
             )
         faults.append(AuditFinding(state.run, state.step, "", text, fault="other-base"))
-    unread = [f"{in_base(one.name)} ({one.why})" for one in effects if one.why]
+    unread = [f"{in_base(effect.name)} ({effect.why})" for effect in effects if effect.why]
     return AdapterComparison(label, state, relative, tuple(faults), tuple(unread))
 
 
@@ -167,8 +169,8 @@ def _plain(values: np.ndarray) -> np.ndarray:
 
 def equal(first: tuple[Series, Checkpoint], second: tuple[Series, Checkpoint]) -> list[AuditFinding]:
     """Return a finding where two checkpoints hold the same weights, bit for bit."""
-    (one, a), (other, b) = first, second
-    if one.content_hash(a) != other.content_hash(b):
+    (name, a), (other, b) = first, second
+    if name.content_hash(a) != other.content_hash(b):
         return []
     text = "holds exactly the weights of the first: nothing was trained, or the wrong file was saved"
     return [AuditFinding(b.run, b.step, "", text, fault="equals-base")]
@@ -180,5 +182,5 @@ def in_words(faults: tuple[AuditFinding, ...]) -> str:
     >>> in_words((AuditFinding("a", 1, "fc", "holds NaN", fault="non-finite"),))
     'fc holds NaN'
     """
-    said = [f"{one.tensor} {one.message}".strip() for one in faults]
-    return listed(said, "; ", most=_NAMED, last="; ")
+    sentences = [f"{fault.tensor} {fault.message}".strip() for fault in faults]
+    return listed(sentences, "; ", most=_NAMED, last="; ")

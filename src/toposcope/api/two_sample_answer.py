@@ -59,12 +59,12 @@ class TwoSampleAnswer:
             )
         if self.verdict == NONE:
             missed = test.detectable()
-            found = (
+            difference = (
                 ""
                 if math.isnan(missed)
                 else f"; a shift of {_percent(missed)} of the distance is found in 80%"
             )
-            return f"No difference shown between the two {groups}: {sure}{found}."
+            return f"No difference shown between the two {groups}: {sure}{difference}."
         by = "" if test.planning is None else f" by {_percent(test.share)}{self._interval()}"
         needed = "" if test.planning is None else f"; {self._needed()} of each find half this shift in 80%"
         return f"The two {groups} differ{by}: {sure}{needed}."
@@ -129,9 +129,9 @@ class TwoSampleAnswer:
 
     def _tested(self) -> str:
         test = self.test
-        one = test.unit if test.unit != "block" else f"block of {test.rows} rows"
+        unit = test.unit if test.unit != "block" else f"block of {test.rows} rows"
         how = f"by {test.distance}" + (", with size divided out" if self.rescaled else "")
-        who = f"the two members of a pair ({one})" if test.paired else f"a {one} of one and of the other"
+        who = f"the two members of a pair ({unit})" if test.paired else f"a {unit} of one and of the other"
         place = {
             "block": "; where the clouds lie, and how they are turned, is no part of it",
             "row": "; both clouds must be in the same coordinates",

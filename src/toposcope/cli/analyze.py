@@ -255,8 +255,8 @@ _FURTHER = {"changed": "Changed", "when": "When", "end": "Forecasts"}
 
 def _further(findings: Findings) -> list[str]:
     """Return a line for each finding that the first screen leaves out."""
-    found = {name: findings.get(question) for question, name in _FURTHER.items()}
-    return [f"{name}: {findings.act(one)}" for name, one in found.items() if one is not None]
+    answers = {name: findings.get(question) for question, name in _FURTHER.items()}
+    return [f"{name}: {findings.act(answer)}" for name, answer in answers.items() if answer is not None]
 
 
 def _width() -> int:
@@ -303,13 +303,13 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
 
     if source is None:
         steps = np.arange(51) * 100.0
-        found = calibration_matrix(steps, draws=draws, quiet=as_json)
+        rate_table = calibration_matrix(steps, draws=draws, quiet=as_json)
     else:
         analysis = analyze(source)
         steps = analysis.longest_grid()
-        found = analysis.calibrated(draws=draws, quiet=as_json)
+        rate_table = analysis.calibrated(draws=draws, quiet=as_json)
     if as_json:
-        print_json({"steps": steps.tolist(), "draws": draws, "rates": found.to_dict("records")})
+        print_json({"steps": steps.tolist(), "draws": draws, "rates": rate_table.to_dict("records")})
     else:
         titles = {
             "null": "False alarms at a nominal 5%",
@@ -318,7 +318,7 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
             "planted": "Planted effects found",
         }
         for kind, title in titles.items():
-            matrix = as_matrix(found, kind)
+            matrix = as_matrix(rate_table, kind)
             rows = (
                 [case, *(f"{rate:.1%}" for rate in rates)]
                 for case, rates in zip(matrix.index, matrix.to_numpy(), strict=True)
@@ -326,22 +326,22 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
             print_table(
                 f"{title}: {len(steps):,} checkpoints, {draws:,} draws", ["pairs of", *matrix.columns], rows
             )
-        worst = found.loc[(found["kind"] != "planted") & (found["test"] == VERDICT), "rate"]
+        worst = rate_table.loc[(rate_table["kind"] != "planted") & (rate_table["test"] == VERDICT), "rate"]
         click.echo(f"The verdict's test rejects between {worst.min():.1%} and {worst.max():.1%}.")
-    _save({"calibration": found}, out)
+    _save({"calibration": rate_table}, out)
     return 0
 
 
-def _save(found: dict[str, pd.DataFrame], out: Path | None) -> None:
+def _save(tables: dict[str, pd.DataFrame], out: Path | None) -> None:
     if out is None:
         return
     from toposcope.core.tabular import write_csv
 
-    found = {name: part for name, part in found.items() if len(part)}
+    tables = {name: part for name, part in tables.items() if len(part)}
     out.mkdir(parents=True, exist_ok=True)
-    for name, part in found.items():
+    for name, part in tables.items():
         write_csv(part, out / f"{name}.csv")
-    click.echo(f"written: {', '.join(f'{name}.csv' for name in found)} in {out}", err=True)
+    click.echo(f"written: {', '.join(f'{name}.csv' for name in tables)} in {out}", err=True)
 
 
 def _show_law(
@@ -351,24 +351,24 @@ def _show_law(
     """Fit and print one law; return the exit code: 1 where it could not be fitted."""
     from toposcope.api import fit_scaling_law
 
-    found = fit_scaling_law(source, law, columns=_quantities(columns), rename=rename, leave_out=leave_out)
+    fit = fit_scaling_law(source, law, columns=_quantities(columns), rename=rename, leave_out=leave_out)
     if as_json:
-        counts = {"rows": found.rows, "models": found.models, "sizes": found.sizes}
-        print_json({"law": law, "formula": found.formula, **counts, "fit": found.table.to_dict("records")})
+        counts = {"rows": fit.rows, "models": fit.models, "sizes": fit.sizes}
+        print_json({"law": law, "formula": fit.formula, **counts, "fit": fit.table.to_dict("records")})
     else:
         shown = ["parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason"]
-        rows = found.table[shown].itertuples(index=False, name=None)
-        click.echo(repr(found))
-        title = f"{law}: {found.formula} (standard error and 95% interval)"
+        rows = fit.table[shown].itertuples(index=False, name=None)
+        click.echo(repr(fit))
+        title = f"{law}: {fit.formula} (standard error and 95% interval)"
         print_table(title, shown, [[None if v != v else v for v in row] for row in rows])
-        click.echo(found.counted)
+        click.echo(fit.counted)
     if out is not None:
         from toposcope.core.tabular import write_csv
 
         out.mkdir(parents=True, exist_ok=True)
-        write_csv(found.table, out / f"law-{law}.csv")
+        write_csv(fit.table, out / f"law-{law}.csv")
         click.echo(f"written: law-{law}.csv in {out}", err=True)
-    return 1 if found.failed else 0
+    return 1 if fit.failed else 0
 
 
 def _quantities(columns: Sequence[str]) -> dict[str, str]:

@@ -41,8 +41,8 @@ def command(
     from toposcope.sources.opening import hint
 
     opened = open_series(list(series), revisions=revisions, steps=steps, step_pattern=step_pattern)
-    if not as_json and (said := hint(opened)):
-        click.echo(f"note: {said}", err=True)
+    if not as_json and (advice := hint(opened)):
+        click.echo(f"note: {advice}", err=True)
     left_out = opened.left_out()
     answer = audit(opened, cheap=cheap, newest=newest, quiet=as_json)
     findings = answer.findings
@@ -51,12 +51,14 @@ def command(
             {
                 "series": list(series),
                 "checkpoints": len(opened),
-                "groups": [{"label": one.label, "runs": list(one.runs)} for one in answer.groups],
+                "groups": [{"label": group.label, "runs": list(group.runs)} for group in answer.groups],
                 "findings": [{**dataclasses.asdict(f), "remark": f.is_remark} for f in findings],
                 "coverage": answer.coverage.to_dict() if answer.coverage else None,
-                "resume": [one.to_dict() for one in answer.resume],
-                "adapters": [{**dataclasses.asdict(one), "shares": one.shares} for one in answer.adapters],
-                "odd": [dataclasses.asdict(one) for one in answer.odd],
+                "resume": [state.to_dict() for state in answer.resume],
+                "adapters": [
+                    {**dataclasses.asdict(adapter), "shares": adapter.shares} for adapter in answer.adapters
+                ],
+                "odd": [dataclasses.asdict(odd_run) for odd_run in answer.odd],
                 "left_out": left_out,
             }
         )
@@ -79,8 +81,8 @@ def command(
         if part:
             rows = [(f.run, f.step, f.fault, f.tensor, f.message) for f in part]
             print_table(title, ("run", "step", "fault", "tensor", "what"), rows)
-    for one in answer.adapters:
-        say(f"{one.run} step {one.step:,}: {one.sentence}")
+    for adapter in answer.adapters:
+        say(f"{adapter.run} step {adapter.step:,}: {adapter.sentence}")
     for odd in answer.odd:
         say(f"{odd.run} is {odd.sentence}")
     if left_out:

@@ -74,15 +74,18 @@ def command(
         cost = average_plan(where, **settings)  # type: ignore[arg-type]
         print_json(asdict(cost)) if as_json else say(repr(cost))
         return 0
-    found = average(where, out, **settings)  # type: ignore[arg-type]
+    answer = average(where, out, **settings)  # type: ignore[arg-type]
     if as_json:
-        print_json(found.to_dict())
+        print_json(answer.to_dict())
     else:
-        for line in found.lines:
+        for line in answer.lines:
             say(line)
-        rows = [(one.window, one.loss, one.difference, one.lower, one.upper) for one in found.windows]
+        rows = [
+            (window.window, window.loss, window.difference, window.lower, window.upper)
+            for window in answer.windows
+        ]
         if rows:
             print_table(
                 "Average of the last checkpoints", ("window", "loss", "less newest", "from", "to"), rows
             )
-    return 0 if found.ok else 1
+    return 0 if answer.ok else 1

@@ -110,12 +110,12 @@ def command(
 
     if follow:
         return _follow(look, targets, every, send, as_json=as_json)
-    found = look()
+    answer = look()
     if as_json:
-        print_json(found.to_dict())
+        print_json(answer.to_dict())
     else:
-        show(found)
-    return 0 if send(found) and found.ok else 1
+        show(answer)
+    return 0 if send(answer) and answer.ok else 1
 
 
 def _sender(to: Sequence[str]) -> Callable[[Check], bool]:
@@ -150,10 +150,10 @@ def show(found: Check) -> None:
         say(line, err=line.startswith(("problem: ", "note: ")))
 
 
-def _table_that_fits(found: Check) -> Table | None:
+def _table_that_fits(check: Check) -> Table | None:
     from toposcope.core.tabular import of_cells
 
-    table = of_cells("", *found.cells)
+    table = of_cells("", *check.cells)
     return table if table.fits() else None
 
 
@@ -173,11 +173,11 @@ def _follow(
             written = _written(targets)
             if last_answer is None or written is None or written != seen:
                 seen = written
-                found = _again(look, last_answer)
-                if found.differs(last_answer):
-                    last_answer = found  # the exit code is that of the last answer
-                    click.echo(json.dumps(plain(found.to_dict())) if as_json else found.line)
-                    send(found)
+                answer = _again(look, last_answer)
+                if answer.differs(last_answer):
+                    last_answer = answer  # the exit code is that of the last answer
+                    click.echo(json.dumps(plain(answer.to_dict())) if as_json else answer.line)
+                    send(answer)
             time.sleep(every)
     except KeyboardInterrupt:
         return 0 if last_answer is not None and last_answer.ok else 1

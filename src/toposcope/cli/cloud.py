@@ -92,14 +92,14 @@ def _refuse(options: dict[str, Any], others: tuple[str, ...], files: int) -> Non
 def _one(file: Path, options: dict[str, Any], as_json: bool) -> int:
     from toposcope.api import cloud
 
-    found = cloud(file, **options, quiet=as_json)
+    answer = cloud(file, **options, quiet=as_json)
     if as_json:
-        print_json(found.to_dict())
+        print_json(answer.to_dict())
         return 0
-    first, *rest = found.lines
+    first, *rest = answer.lines
     say(first)
     columns_shown = ("random clouds without a ring", "measure", "this cloud", "limit (95%)", "p")
-    print_table("", columns_shown, found.compared())
+    print_table("", columns_shown, answer.compared())
     for line in rest:
         say(line)
     if "out" in options:
@@ -110,10 +110,10 @@ def _one(file: Path, options: dict[str, Any], as_json: bool) -> int:
 def _two(files: tuple[Path, ...], options: dict[str, Any], as_json: bool) -> int:
     from toposcope.api import two_sample
 
-    found = two_sample(*files, **options)
+    answer = two_sample(*files, **options)
     if as_json:
-        print_json(found.to_dict())
+        print_json(answer.to_dict())
         return 0
-    for line in found.lines:
+    for line in answer.lines:
         say(line)
     return 0

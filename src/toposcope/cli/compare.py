@@ -129,24 +129,24 @@ def command(
     from toposcope import api
     from toposcope.runs import RunComparison
 
-    found = api.compare(
+    comparison = api.compare(
         first, second, siblings=siblings, horizon=horizon, column=column, rename=renamed(rename), step=step,
         pattern=pattern, preset=preset, points=points, draws=draws, step_pattern=step_pattern,
     )  # fmt: skip
-    drawn = out is not None and not (isinstance(found, api.Comparison) and found.faults)
+    drawn = out is not None and not (isinstance(comparison, api.Comparison) and comparison.faults)
     if out is not None and drawn:
-        _draw(found, out)
+        _draw(comparison, out)
     if as_json:
-        print_json(found.to_dict())
-    elif isinstance(found, RunComparison):
-        _show_runs(found)
-    elif isinstance(found, api.AdapterComparison):
-        _show_adapter(found)
+        print_json(comparison.to_dict())
+    elif isinstance(comparison, RunComparison):
+        _show_runs(comparison)
+    elif isinstance(comparison, api.AdapterComparison):
+        _show_adapter(comparison)
     else:
-        _show_weights(found, everything=everything)
+        _show_weights(comparison, everything=everything)
     if drawn and not as_json:
         click.echo(str(out))
-    return 0 if found.ok else 1
+    return 0 if comparison.ok else 1
 
 
 def _draw(compared: Comparison | RunComparison | AdapterComparison, out: Path) -> None:
@@ -158,67 +158,67 @@ def _draw(compared: Comparison | RunComparison | AdapterComparison, out: Path) -
     for_writing(out).write_bytes(to_svg(figure) if out.suffix == ".svg" else to_png(figure))
 
 
-def _show_runs(found: RunComparison) -> None:
-    first, *rest = found.lines
+def _show_runs(comparison: RunComparison) -> None:
+    first, *rest = comparison.lines
     say(first)
-    if len(found.rows) > 2:
+    if len(comparison.rows) > 2:
         cells = [
             (recipe, run, f"{last:,.0f}", f"{losses:,}", f"{end:#.5g}")
-            for recipe, run, last, losses, end in found.rows[:MOST_RUNS]
+            for recipe, run, last, losses, end in comparison.rows[:MOST_RUNS]
         ]
         print_table("", ("recipe", "run", "last step", "losses", "final loss"), cells)
     for line in rest:
         say(line, err=line.startswith(("problem: ", "note: ")))
 
 
-def _show_adapter(found: AdapterComparison) -> None:
+def _show_adapter(comparison: AdapterComparison) -> None:
     from toposcope.sources.adapter_base import in_base
 
-    say(found.headline)
+    say(comparison.headline)
     cells = [
         (
             in_base(row["name"]), f"{row['norm']:.3g}",
             None if row["change"] is None else f"{row['change']:.3g}",
             row["rank"] or None, None if row["effective_rank"] is None else f"{row['effective_rank']:.2g}",
         )
-        for row in _records(found.relative)[:MOST_CHANGES]
+        for row in _records(comparison.relative)[:MOST_CHANGES]
         if row["norm"]
     ]  # fmt: skip
     if cells:
         columns = ("matrix", "norm", "of W", "rank", "used")
-        print_table(f"the largest changes of {len(found.relative)}", columns, cells)
+        print_table(f"the largest changes of {len(comparison.relative)}", columns, cells)
         say(
             "norm: norm of the change. of W: the same, over the norm of the base's matrix. used: "
             "effective rank of the change."
         )
 
 
-def _show_weights(found: Comparison, *, everything: bool) -> None:
-    say(found.headline)
-    if found.faults:
+def _show_weights(comparison: Comparison, *, everything: bool) -> None:
+    say(comparison.headline)
+    if comparison.faults:
         return
-    if found.same_run:
-        say(f"{found.same_run.strip()}.")
-    say(f"{found.beyond_noise}.")
-    lines = _cells(found.table)
-    title = f"{found.second} minus {found.first}"
-    far = dict(zip(found.moved["name"], found.moved["change"], strict=True))
+    if comparison.same_run:
+        say(f"{comparison.same_run.strip()}.")
+    say(f"{comparison.beyond_noise}.")
+    lines = _cells(comparison.table)
+    title = f"{comparison.second} minus {comparison.first}"
+    far = dict(zip(comparison.moved["name"], comparison.moved["change"], strict=True))
     columns = tuple(_SHOWN.values()) if everything else _SHORT
-    names = list(lines) if everything else found.farthest(MOST_CHANGES)
+    names = list(lines) if everything else comparison.farthest(MOST_CHANGES)
     cells = [
         [name, f"{far[name]:.3g}" if name in far else None,
          *(lines.get(name, {}).get(column) for column in columns)]
         for name in names
     ]  # fmt: skip
     print_table(title, ("matrix", "moved", *columns), cells)
-    for row in _records(found.table) if everything else ():
+    for row in _records(comparison.table) if everything else ():
         if row["scope"] == Scope.POOLED and row["probe"] == DISTANCES:
             click.echo(f"pooled {row['feature']}: {_value(row).lstrip('+')}")
     say(
         "moved: the norm of the change over the norm of FIRST. ±: the standard error over the draws. A "
         "difference without ± was measured without draws and may still be noisy."
     )
-    left = len(found.moved) - len(names)
+    left = len(comparison.moved) - len(names)
     if left > 0 and not everything:
         say(f"{left:,} more matrices moved less; --all prints every matrix and every number.")
 

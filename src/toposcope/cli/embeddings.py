@@ -162,10 +162,10 @@ def command(
         find = sweeping.opening(series)
         prepared = of_representations(find, options, request, look=StorePlace.of(out).fresh)
         agree = sweeping.agree(find())
-    found = Measurement.of(prepared)
+    measurement = Measurement.of(prepared)
     if sweeping.plan:
-        return show_plan(found.plan(execution=execution), as_json=as_json)
-    report = found.carry_out(out, execution=execution, agree=agree)
+        return show_plan(measurement.plan(execution=execution), as_json=as_json)
+    report = measurement.carry_out(out, execution=execution, agree=agree)
     table = measured_sensitivity(Store.open(out).features()) if sensitivity else None
     tables = {} if table is None or table.empty else {SENSITIVITY: table}
     show_sweep(report, out, as_json=as_json, tables=tables)

@@ -23,15 +23,15 @@ def command(code: str | None, as_json: bool) -> int:
     if code is None:
         rows = explanations()
         if as_json:
-            print_json([asdict(one) for one in rows])
+            print_json([asdict(row) for row in rows])
         else:
-            cells = [(one.code, one.said_by, one.what) for one in rows]
+            cells = [(row.code, row.said_by, row.what) for row in rows]
             print_table("Codes", ("code", "said by", "what it is"), cells)
         return 0
-    found = explain(code)
+    explanation = explain(code)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(explanation))
     else:
-        for line in str(found).splitlines():
+        for line in str(explanation).splitlines():
             say(line)
     return 0

@@ -150,53 +150,55 @@ def command(
 
     for name, value in (("budget", budget), ("tokens_per_step", tokens_per_step), ("larger", larger)):
         check_positive(name, value)
-    made = forecast(
+    forecasts = forecast(
         targets, siblings=siblings, schedule=schedule, horizon=horizon, annealed=annealed,
         cuts=_shares(cuts), column=column,
         rename=renamed(rename), pattern=pattern, step_pattern=step_pattern, parameters=parameters,
         level=level,
         finished=finished, methods="all" if as_json else methods, quiet=as_json, without=without,
     )  # fmt: skip
-    for note in made.notes:
+    for note in forecasts.notes:
         click.echo(f"note: {note}", err=True)
-    show_trendless(made, as_json=as_json)
-    if made.trendless and not made.own and not made.planned:
+    show_trendless(forecasts, as_json=as_json)
+    if forecasts.trendless and not forecasts.own and not forecasts.planned:
         return 0
-    if advise and made.at_end and not made.unfinished and not made.grounds:
-        return show_ended(made, as_json=as_json)
-    if advise and not made.planned:
-        found = made.advise(float(budget or 0), larger=larger, tokens_per_step=tokens_per_step)
-        return _show_advice(found, made, as_json=as_json)
-    if as_json or not made.groups:
-        return _shown(made, as_json)
-    say(made.apart)
+    if advise and forecasts.at_end and not forecasts.unfinished and not forecasts.grounds:
+        return show_ended(forecasts, as_json=as_json)
+    if advise and not forecasts.planned:
+        advices = forecasts.advise(float(budget or 0), larger=larger, tokens_per_step=tokens_per_step)
+        return _show_advice(advices, forecasts, as_json=as_json)
+    if as_json or not forecasts.groups:
+        return _shown(forecasts, as_json)
+    say(forecasts.apart)
     codes = []
-    for label, part in made.parts.items():
-        if part.unfinished or not made.unfinished:
+    for label, part in forecasts.parts.items():
+        if part.unfinished or not forecasts.unfinished:
             click.echo("")
             say(f"{label}:")
             codes.append(_shown(part, as_json=False) if part.unfinished or not part.too_few else _none(part))
     return max(codes)
 
 
-def _shown(made: Forecasts, as_json: bool) -> int:
-    shown = _show_planned if made.planned else _show_unfinished if made.unfinished else _show_scored
-    return shown(made, as_json)
+def _shown(forecasts: Forecasts, as_json: bool) -> int:
+    shown = _show_planned if forecasts.planned else _show_unfinished if forecasts.unfinished else _show_scored
+    return shown(forecasts, as_json)
 
 
-def _none(made: Forecasts, *, as_json: bool = False) -> int:
+def _none(forecasts: Forecasts, *, as_json: bool = False) -> int:
     """Say why no run of a group can be forecast; return the exit code 1."""
     if as_json:
-        problems = [*_reasons(made), *listed(made.grounds)]
-        print_json({"forecasts": [], "verdict": made.verdict, "reason": made.too_few, "problems": problems})
+        problems = [*_reasons(forecasts), *listed(forecasts.grounds)]
+        print_json(
+            {"forecasts": [], "verdict": forecasts.verdict, "reason": forecasts.too_few, "problems": problems}
+        )
         return 1
-    show_grounds(made.grounds)
-    say(f"No forecast: {made.too_few}")
+    show_grounds(forecasts.grounds)
+    say(f"No forecast: {forecasts.too_few}")
     return 1
 
 
-def _groups(made: Forecasts) -> list[dict[str, object]]:
-    return [{"label": one.label, "runs": list(one.runs)} for one in made.groups]
+def _groups(forecasts: Forecasts) -> list[dict[str, object]]:
+    return [{"label": group.label, "runs": list(group.runs)} for group in forecasts.groups]
 
 
 def _shares(cuts: str) -> list[float]:
@@ -208,99 +210,108 @@ def _shares(cuts: str) -> list[float]:
         ) from None
 
 
-def _reasons(made: Forecasts) -> list[dict[str, object]]:
-    return [{"run": fault.run, "reason": fault.reason} for fault in made.faults]
+def _reasons(forecasts: Forecasts) -> list[dict[str, object]]:
+    return [{"run": fault.run, "reason": fault.reason} for fault in forecasts.faults]
 
 
-def _show_unfinished(made: Forecasts, as_json: bool) -> int:
-    leading = {one.run: one for one in made.made if one.method == made.methods[0].name}
-    effects, grounds, curves = made.effects, made.grounds, [*made.unfinished, *made.ended]
+def _show_unfinished(forecasts: Forecasts, as_json: bool) -> int:
+    leading = {
+        forecast.run: forecast for forecast in forecasts.made if forecast.method == forecasts.methods[0].name
+    }
+    effects, grounds, curves = forecasts.effects, forecasts.grounds, [*forecasts.unfinished, *forecasts.ended]
     if as_json:
         print_json(
             {
-                "groups": _groups(made),
-                "forecasts": [record(one) for one in made.made],
+                "groups": _groups(forecasts),
+                "forecasts": [record(forecast) for forecast in forecasts.made],
                 "topology": effects.to_dict("records") if effects is not None else None,
                 "notes": {curve.run: list(curve.notes) for curve in curves if curve.notes},
-                "verdict": made.verdict,
-                "problems": [*_reasons(made), *listed(grounds)],
+                "verdict": forecasts.verdict,
+                "problems": [*_reasons(forecasts), *listed(grounds)],
             }
         )
     else:
         show_grounds(grounds)
-        show_lines(made.unfinished, leading, len(made.ended))
-        if made.everything:
-            show_methods(made.unfinished, made.made)
+        show_lines(forecasts.unfinished, leading, len(forecasts.ended))
+        if forecasts.everything:
+            show_methods(forecasts.unfinished, forecasts.made)
             show_ablation(
                 effects,
                 "What features added to forecasts of the finished siblings at the same share of training",
             )
-        show_problems(made.faults, curves)
-    bad = any(one.status == "failed" for one in leading.values())
-    return 1 if made.faults or bad or grounds else 0
+        show_problems(forecasts.faults, curves)
+    bad = any(forecast.status == "failed" for forecast in leading.values())
+    return 1 if forecasts.faults or bad or grounds else 0
 
 
-def _show_planned(made: Forecasts, as_json: bool) -> int:
+def _show_planned(forecasts: Forecasts, as_json: bool) -> int:
     if as_json:
-        print_json({"forecasts": [record(one) for one in made.planned], "problems": _reasons(made)})
-    else:
-        columns = ("law", "final loss", f"{made.level:.0%} low", "high", "from", "status", "reason")
-        cells = [(o.method, o.final, *o.bounds, o.interval_from, o.status, o.reason) for o in made.planned]
-        steps = f" of {made.schedule.end:,} steps" if made.schedule is not None else ""
-        title = f"A planned run{steps}, from {len(made.ended):,} finished runs of its size"
-        print_table(title, columns, cells)
-        show_problems(made.faults, made.ended)
-    return 1 if made.faults or made.planned[0].status == "failed" else 0
-
-
-def _show_scored(made: Forecasts, as_json: bool) -> int:
-    grounds = made.grounds
-    if made.too_few:
-        if made.at_end and not grounds:
-            return show_ended(made, as_json=as_json)
-        if not grounds:
-            raise InputError(made.too_few)
-        return _none(made, as_json=as_json)
-    if as_json:
-        assert made.effects is not None  # enough runs are finished
         print_json(
             {
-                "groups": _groups(made),
-                "scores": made.scores.to_dict("records"), "summary": made.summary.to_dict("records"),
-                "topology": made.effects.to_dict("records"),
-                "unseen_largest": made.largest.to_dict("records"),
-                "notes": {curve.run: list(curve.notes) for curve in made.ended if curve.notes},
-                "verdict": made.verdict,
-                "problems": [*_reasons(made), *listed(grounds)],
-            }
-        )  # fmt: skip
-        return 1 if made.faults or grounds else 0
-    summary = made.summary  # the bar of the work ends before anything is printed
-    show_grounds(grounds)
-    show_scores(summary, made.largest, made.level)
-    if made.everything:
-        show_ablation(made.effects, "What features added to the forecast")
-    show_problems(made.faults, made.ended)
-    return 1 if made.faults or grounds else 0
-
-
-def _show_advice(found: Advices, made: Forecasts, *, as_json: bool) -> int:
-    """Print advice for every run that is unfinished or whose log shows a fault; return the exit code."""
-    if as_json:
-        reasons = [{"run": p.run, "reason": p.reason} for p in made.faults]
-        print_json(
-            {
-                "advice": [asdict(advice) for advice in found.advice],
-                "verdict": made.verdict,  # a sound run may be stopped, too, where that costs least
-                "problems": [*reasons, *listed(found.grounds)],
+                "forecasts": [record(forecast) for forecast in forecasts.planned],
+                "problems": _reasons(forecasts),
             }
         )
     else:
-        if made.apart:
-            say(made.apart)
-        _print_advice(found.advice, made.level)
-        show_problems(made.faults, [*made.unfinished, *made.ended])
-    return 1 if made.faults or found.grounds else 0
+        columns = ("law", "final loss", f"{forecasts.level:.0%} low", "high", "from", "status", "reason")
+        cells = [
+            (o.method, o.final, *o.bounds, o.interval_from, o.status, o.reason) for o in forecasts.planned
+        ]
+        steps = f" of {forecasts.schedule.end:,} steps" if forecasts.schedule is not None else ""
+        title = f"A planned run{steps}, from {len(forecasts.ended):,} finished runs of its size"
+        print_table(title, columns, cells)
+        show_problems(forecasts.faults, forecasts.ended)
+    return 1 if forecasts.faults or forecasts.planned[0].status == "failed" else 0
+
+
+def _show_scored(answer: Forecasts, as_json: bool) -> int:
+    grounds = answer.grounds
+    if answer.too_few:
+        if answer.at_end and not grounds:
+            return show_ended(answer, as_json=as_json)
+        if not grounds:
+            raise InputError(answer.too_few)
+        return _none(answer, as_json=as_json)
+    if as_json:
+        assert answer.effects is not None  # enough runs are finished
+        print_json(
+            {
+                "groups": _groups(answer),
+                "scores": answer.scores.to_dict("records"), "summary": answer.summary.to_dict("records"),
+                "topology": answer.effects.to_dict("records"),
+                "unseen_largest": answer.largest.to_dict("records"),
+                "notes": {curve.run: list(curve.notes) for curve in answer.ended if curve.notes},
+                "verdict": answer.verdict,
+                "problems": [*_reasons(answer), *listed(grounds)],
+            }
+        )  # fmt: skip
+        return 1 if answer.faults or grounds else 0
+    summary = answer.summary  # the bar of the work ends before anything is printed
+    show_grounds(grounds)
+    show_scores(summary, answer.largest, answer.level)
+    if answer.everything:
+        show_ablation(answer.effects, "What features added to the forecast")
+    show_problems(answer.faults, answer.ended)
+    return 1 if answer.faults or grounds else 0
+
+
+def _show_advice(advices: Advices, forecasts: Forecasts, *, as_json: bool) -> int:
+    """Print advice for every run that is unfinished or whose log shows a fault; return the exit code."""
+    if as_json:
+        reasons = [{"run": p.run, "reason": p.reason} for p in forecasts.faults]
+        print_json(
+            {
+                "advice": [asdict(advice) for advice in advices.advice],
+                "verdict": forecasts.verdict,  # a sound run may be stopped, too, where that costs least
+                "problems": [*reasons, *listed(advices.grounds)],
+            }
+        )
+    else:
+        if forecasts.apart:
+            say(forecasts.apart)
+        _print_advice(advices.advice, forecasts.level)
+        show_problems(forecasts.faults, [*forecasts.unfinished, *forecasts.ended])
+    return 1 if forecasts.faults or advices.grounds else 0
 
 
 def _print_advice(advices: Sequence[Advice], level: float) -> None:
@@ -320,9 +331,9 @@ def _print_advice(advices: Sequence[Advice], level: float) -> None:
         if rows:
             title = "" if len(advices) == 1 else advice.run
             of_cells(title, names, rows).show(compact=True)
-        for one in advice.options:
-            if one.reason:
-                say(f"{one.action}: {one.reason}", "  ")
+        for choice in advice.options:
+            if choice.reason:
+                say(f"{choice.action}: {choice.reason}", "  ")
     if any(advice.options for advice in advices):
         say(
             f"loss: expected, with its {level:.0%} interval; spent: share of the budget; "

@@ -41,11 +41,11 @@ def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: 
     """Print one line per run: value, interval, method and its data; shared reasons are printed once."""
     lines = [(c.run, _value(made[c.run]), f"{_source(made[c.run])}; {_seen(c)}") for c in curves]
     widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
-    shared, own = _reasons([made[curve.run] for curve in curves])
+    shared, reasons = _reasons([made[curve.run] for curve in curves])
     for curve, (run, value, source) in zip(curves, lines, strict=True):
         say(f"{run:{widths[0]}}  {value:{widths[1]}}  {source}")
-        if own[curve.run]:
-            say(sentences(own[curve.run]), "  ")
+        if reasons[curve.run]:
+            say(sentences(reasons[curve.run]), "  ")
     if shared:
         say(sentences(shared))
     level = next(iter(made.values())).level
@@ -55,9 +55,9 @@ def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: 
     )
 
 
-def _reasons(made: Sequence[Forecast]) -> tuple[list[str], dict[str, list[str]]]:
+def _reasons(forecasts: Sequence[Forecast]) -> tuple[list[str], dict[str, list[str]]]:
     """Return the parts of the runs' reasons that several share, and those of each run alone."""
-    parts = {one.run: [part for part in one.reason.split("; ") if part] for one in made}
+    parts = {forecast.run: [part for part in forecast.reason.split("; ") if part] for forecast in forecasts}
     count = Counter(part for of_run in parts.values() for part in of_run)
     shared = [part for part, n in count.items() if n > 1]
     return shared, {run: [p for p in of_run if count[p] == 1] for run, of_run in parts.items()}
@@ -67,9 +67,9 @@ def _finished(siblings: int) -> str:
     return f"{siblings or 'no'} finished sibling" + ("" if siblings == 1 else "s")
 
 
-def _method_shares(made: Sequence[Forecast]) -> str:
+def _method_shares(forecasts: Sequence[Forecast]) -> str:
     """Return the methods in an average and their shares, averaged over several runs."""
-    used = [dict(one.used) for one in made if one.used]
+    used = [dict(forecast.used) for forecast in forecasts if forecast.used]
     if not used:
         return ""
     mean = {name: sum(u.get(name, 0.0) for u in used) / len(used) for name in {n for u in used for n in u}}
@@ -84,43 +84,50 @@ def _seen(curve: Curve) -> str:
     return f"{curve.last / curve.horizon:.0%} seen"
 
 
-def _value(one: Forecast) -> str:
-    if not math.isfinite(one.final):
+def _value(forecast: Forecast) -> str:
+    if not math.isfinite(forecast.final):
         return "no forecast"
-    if one.not_yet:
+    if forecast.not_yet:
         return "cannot be forecast yet"
-    if not one.bounded:
-        return f"{one.final:.4g} [no interval]"
-    if one.status == "no plan":  # the range to quote leads: the number alone holds only if no decay comes
-        return f"{one.low:.4g} to {one.high:.4g} ({one.final:.4g} if the learning rate stays as it is)"
-    bounds = f"[{one.low:.4g}, {one.high:.4g}]"
-    return f"{one.final:.4g} {bounds}" + (f" {one.coverage}" if one.coverage.startswith("not") else "")
+    if not forecast.bounded:
+        return f"{forecast.final:.4g} [no interval]"
+    if (
+        forecast.status == "no plan"
+    ):  # the range to quote leads: the number alone holds only if no decay comes
+        return (
+            f"{forecast.low:.4g} to {forecast.high:.4g} ({forecast.final:.4g} if the learning rate "
+            f"stays as it is)"
+        )
+    bounds = f"[{forecast.low:.4g}, {forecast.high:.4g}]"
+    return f"{forecast.final:.4g} {bounds}" + (
+        f" {forecast.coverage}" if forecast.coverage.startswith("not") else ""
+    )
 
 
-def _source(one: Forecast) -> str:
-    by = _by(one)
-    return f"{one.method}; interval from {by}" if by else one.method
+def _source(forecast: Forecast) -> str:
+    by = _by(forecast)
+    return f"{forecast.method}; interval from {by}" if by else forecast.method
 
 
-def _by(one: Forecast) -> str:
+def _by(forecast: Forecast) -> str:
     """Return in a few words what the interval was learned from."""
     short = {"nothing": "", "earlier cuts of the same run": "its own cuts"}
-    return short.get(one.interval_from, one.interval_from.replace("held-out ", ""))
+    return short.get(forecast.interval_from, forecast.interval_from.replace("held-out ", ""))
 
 
 def show_methods(curves: Sequence[Curve], made: Sequence[Forecast]) -> None:
     """Print every method's forecast, one table per run; a reason that several rows share is said once."""
     for curve in curves:
-        rows = [one for one in made if one.run == curve.run]
+        rows = [forecast for forecast in made if forecast.run == curve.run]
         notes: dict[str, str] = {}
-        for one in rows:
-            if one.reason:
-                notes.setdefault(one.reason, f"{len(notes) + 1}")
+        for row in rows:
+            if row.reason:
+                notes.setdefault(row.reason, f"{len(notes) + 1}")
         by = list(dict.fromkeys(filter(None, map(_by, rows))))
         names = ["method", "final loss", "low", "high", "note", *(["interval from"] if len(by) > 1 else [])]
         cells = [
-            (one.method, one.final, *one.bounds, notes.get(one.reason), _by(one))[: len(names)]
-            for one in rows
+            (row.method, row.final, *row.bounds, notes.get(row.reason), _by(row))[: len(names)]
+            for row in rows
         ]
         learnt = f" from {by[0]}" if len(by) == 1 else ""
         title = f"{curve.run}: final loss by every method ({rows[0].level:.0%} intervals{learnt})"
@@ -134,14 +141,14 @@ def listed(grounds: Mapping[str, Sequence[Remark]]) -> list[dict[str, object]]:
     return [
         {
             "run": run,
-            "reason": one.named,
-            "kind": one.kind,
-            "step": one.step,
-            "remedy": one.remedy,
-            "level": one.level,
+            "reason": ground.named,
+            "kind": ground.kind,
+            "step": ground.step,
+            "remedy": ground.remedy,
+            "level": ground.level,
         }
-        for run, found in grounds.items()
-        for one in found
+        for run, run_grounds in grounds.items()
+        for ground in run_grounds
     ]
 
 
@@ -156,11 +163,11 @@ def show_trendless(made: Forecasts, *, as_json: bool) -> None:
     """Say of which runs the loss has no trend; as JSON only if there is no other run to print."""
     if as_json:
         if not made.own and not made.planned and made.trendless:
-            rows = [record(one) for one in made.not_applicable]
+            rows = [record(forecast) for forecast in made.not_applicable]
             print_json({"forecasts": rows, "verdict": made.verdict, "problems": []})
         return
-    for one in made.not_applicable:
-        say(f"{one.run}: no forecast: {one.reason}")
+    for forecast in made.not_applicable:
+        say(f"{forecast.run}: no forecast: {forecast.reason}")
 
 
 def show_ended(made: Forecasts, *, as_json: bool) -> int:

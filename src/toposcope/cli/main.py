@@ -109,7 +109,7 @@ class LazyGroup(SuggestingGroup):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of subcommands without importing any."""
-        further = {name: one.title for name, one in _further_subjects().items()}
+        further = {name: subject.title for name, subject in _further_subjects().items()}
         for heading, commands in {**SECTIONS, "Measure further subjects": further}.items():
             if commands:
                 with formatter.section(heading):

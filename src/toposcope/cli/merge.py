@@ -28,20 +28,26 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
     from toposcope.store.merge import merge
 
     with busy("merging"):
-        made, renamed = merge([Store.open(path) for path in stores], out)
-    runs = sorted(made.features()["run"].astype(str).unique())
-    known = made.runs()
-    groups = groups_of(pd.DataFrame({"run": runs}).merge(known, on="run", how="left"), made.metrics())
+        store, renamed = merge([Store.open(path) for path in stores], out)
+    runs = sorted(store.features()["run"].astype(str).unique())
+    described = store.runs()
+    groups = groups_of(pd.DataFrame({"run": runs}).merge(described, on="run", how="left"), store.metrics())
     if as_json:
-        changed = [{"store": str(one.store), "run": one.run, "name": one.name} for one in renamed]
+        changed = [
+            {"store": str(renaming.store), "run": renaming.run, "name": renaming.name} for renaming in renamed
+        ]
         group_data = [
-            {"label": one.label, "runs": list(one.runs)} for one in groups[: len(groups) * (len(groups) > 1)]
+            {"label": group.label, "runs": list(group.runs)}
+            for group in groups[: len(groups) * (len(groups) > 1)]
         ]
         print_json({"store": str(out), "runs": runs, "groups": group_data, "renamed": changed})
         return 0
     if line := said(groups):
         say(line)
     click.echo(f"{out}: {len(runs):,} run{'s' * (len(runs) != 1)} of {len(stores):,} stores")
-    for one in renamed:
-        say(f"note: {one.run} of {one.store} is now {one.name}: another store also has a run {one.run}")
+    for renaming in renamed:
+        say(
+            f"note: {renaming.run} of {renaming.store} is now {renaming.name}: another store also has a "
+            f"run {renaming.run}"
+        )
     return 0

@@ -100,8 +100,8 @@ def show_first(analysis: Analysis) -> None:
     if analysis.apart:
         say(analysis.apart)
         click.echo("")
-    for found in analysis.shown_first:
-        click.echo(found.as_text(width=width))
+    for finding in analysis.shown_first:
+        click.echo(finding.as_text(width=width))
         click.echo("")
 
 

@@ -60,7 +60,7 @@ def command(
     """
     from toposcope.api import report
 
-    made = report(
+    answer = report(
         stores,
         out,
         title=title,
@@ -71,19 +71,19 @@ def command(
         without=without,
         quiet=as_json,
     )
-    for line in made.analysis.read:
+    for line in answer.analysis.read:
         click.echo(line, err=True)
-    page, problems = made.page, made.problems
+    page, problems = answer.page, answer.problems
     if as_json:
-        groups = [{"label": one.label, "runs": list(one.runs)} for one in made.analysis.groups]
+        groups = [{"label": group.label, "runs": list(group.runs)} for group in answer.analysis.groups]
         markdown = str(page.with_name("report.md"))
-        notes = list(made.analysis.notes)
+        notes = list(answer.analysis.notes)
         print_json(
             {"page": str(page), "markdown": markdown, "groups": groups, "problems": problems, "notes": notes}
         )
     else:
-        show_first(made.analysis)
+        show_first(answer.analysis)
         click.echo(f"open {page} (the same as Markdown: {page.with_name('report.md')})")
-        for line in (*problems, *made.analysis.notes):
+        for line in (*problems, *answer.analysis.notes):
             say(f"note: {line}")
     return 1 if problems and targets is not None else 0

@@ -39,34 +39,34 @@ def options_from(request: type, argument: str) -> Decorated:
 
 def request_options(request: type) -> Decorated:
     """Add the fields of `request` to a command as options; it gets those that were typed as `settings`."""
-    known = list(options_of(request))
+    options = list(options_of(request))
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def gathered(**given: Any) -> int:
-            typed = {field.name: given.pop(field.name) for field, _, _ in known}
+            typed = {field.name: given.pop(field.name) for field, _, _ in options}
             settings = {name: value for name, value in typed.items() if value is not None}
             return command(settings=settings, **given)
 
         wrapped: Callable[..., int] = gathered
-        for field, kind, said in reversed(known):
-            wrapped = _option(field.name, field.default, kind, said)(wrapped)
+        for field, kind, command_option in reversed(options):
+            wrapped = _option(field.name, field.default, kind, command_option)(wrapped)
         return wrapped
 
     return decorate
 
 
-def _option(field: str, default: object, kind: type, said: CommandOption) -> Callable[[Any], Any]:
+def _option(field: str, default: object, kind: type, command_option: CommandOption) -> Callable[[Any], Any]:
     """Return the option of one field; its default is shown but not set, so that a preset's value counts."""
     spelt = _spelt(field)
     if kind is bool:
-        return click.option(spelt, field, is_flag=True, default=None, help=said.help)
-    shown = said.shown or ("" if default is None else str(default))
+        return click.option(spelt, field, is_flag=True, default=None, help=command_option.help)
+    shown = command_option.shown or ("" if default is None else str(default))
     return click.option(
         spelt,
         field,
-        type=click.Choice(said.choices) if said.choices else kind,
-        help=f"{said.help}  [default: {shown}]" if shown else said.help,
+        type=click.Choice(command_option.choices) if command_option.choices else kind,
+        help=f"{command_option.help}  [default: {shown}]" if shown else command_option.help,
     )
 
 

@@ -38,8 +38,8 @@ def command_of(subject: Subject) -> click.Command:
         execution = sweeping.execution(keep_diagrams=diagrams)
         probes = subject.probes(wanted)
         checkpoints = sweeping.open(series)
-        found = Measurement(checkpoints, probes, subject.recipe(wanted))
-        return carried_out(found, checkpoints, out, sweeping, execution, as_json=as_json)
+        measurement = Measurement(checkpoints, probes, subject.recipe(wanted))
+        return carried_out(measurement, checkpoints, out, sweeping, execution, as_json=as_json)
 
     return command
 

@@ -259,7 +259,10 @@ def show_sweep(
         merged = together(
             (Observation(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor
         )
-        named = [(one.run, one.step, one.tensor, one.message) for one in merged]
+        named = [
+            (observation.run, observation.step, observation.tensor, observation.message)
+            for observation in merged
+        ]
         print_table(
             "Failed twice; repeat the command to try them again", ("run", "step", "probe", "why"), named
         )

@@ -187,12 +187,12 @@ def _written(
     count = len(amounts) * len(recipe.widths) * len(recipe.seeds)
     with Progress("simulating", count, quiet=quiet) as progress:
         for amount, seed, width in itertools.product(amounts, recipe.seeds, recipe.widths):
-            one = replace(recipe, data=amount)
-            run = simulate(one, width=width, seed=seed)
+            resized = replace(recipe, data=amount)
+            run = simulate(resized, width=width, seed=seed)
             if len(amounts) > 1:
                 name = f"{run.run}-data{amount}"
                 run = replace(run, run=name, metrics=run.metrics.assign(run=name))
-            folders.append(write_family(out, one, run))
+            folders.append(write_family(out, resized, run))
             runs.append(run)
             seen.append(amount)
             progress.advance(note=run.run)
@@ -206,15 +206,17 @@ def _families(out: Path, recipe: SyntheticRecipe, count: int, as_json: bool) -> 
     from toposcope.core.progress import Progress
     from toposcope.synthetic import write_families
 
-    made = []
+    families = []
     with Progress("simulating", count, quiet=as_json) as progress:
         for family in write_families(out, recipe, count):
-            made.append(asdict(family))
+            families.append(asdict(family))
             progress.advance(note=family.folder.name)
     if as_json:
-        print_json({"families": made})
+        print_json({"families": families})
     else:
-        print_table(f"{count} families in {out}", ("folder", "a", "b"), [list(row.values()) for row in made])
+        print_table(
+            f"{count} families in {out}", ("folder", "a", "b"), [list(row.values()) for row in families]
+        )
     return 0
 
 

@@ -155,7 +155,7 @@ def _list(as_json: bool) -> int:
     return 0
 
 
-def _show(found: Trained, as_json: bool) -> None:
+def _show(trained: Trained, as_json: bool) -> None:
     if as_json:
         print_json(
             [
@@ -170,12 +170,12 @@ def _show(found: Trained, as_json: bool) -> None:
                     "heldout_loss": result.heldout_loss,
                     "problem": result.problem,
                 }
-                for result in found
+                for result in trained
             ]
         )
         return
     rows = [
         (r.run.run, r.run.parameters, r.status, r.loss, r.heldout_loss, r.problem or str(r.folder))
-        for r in found
+        for r in trained
     ]
     print_table("Trained runs", ["run", "parameters", "status", "loss", "held-out loss", "folder"], rows)

@@ -79,8 +79,8 @@ def command(
     options = preset_options(preset, **settings)
     find = sweeping.opening(series)
     if (subject := further_subject(names)) is not None:
-        own = None if preset == "default" else preset
-        other = {"preset": own, "gradients": gradients or None, "texts": texts}
+        chosen_preset = None if preset == "default" else preset
+        other = {"preset": chosen_preset, "gradients": gradients or None, "texts": texts}
         _refuse_settings(subject.name, {**settings, **other})
         probes = subject.probes()
         prepared = Prepared(find(split=options.split), probes, subject.recipe())

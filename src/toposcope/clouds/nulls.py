@@ -86,16 +86,16 @@ def _mixture(points: np.ndarray, generator: Generators) -> Draw:
 
 def _scattered(points: np.ndarray, labels: np.ndarray, chance: np.random.Generator) -> np.ndarray:
     """Return a cloud with these clusters at new places; each is Gaussian with its own covariance."""
-    found = np.unique(labels)
-    centres = np.stack([points[labels == one].mean(axis=0) for one in found])
+    clusters = np.unique(labels)
+    centres = np.stack([points[labels == cluster].mean(axis=0) for cluster in clusters])
     offsets = centres - centres.mean(axis=0)
-    mixing = chance.standard_normal((len(found), len(found))) / np.sqrt(max(len(found) - 1, 1))
+    mixing = chance.standard_normal((len(clusters), len(clusters))) / np.sqrt(max(len(clusters) - 1, 1))
     placed = centres.mean(axis=0) + mixing @ offsets
     out = np.empty_like(points)
-    for one, old, new in zip(found, centres, placed, strict=True):
-        inner = points[labels == one] - old
+    for cluster, old, new in zip(clusters, centres, placed, strict=True):
+        inner = points[labels == cluster] - old
         mixing = chance.standard_normal((len(inner), len(inner))) / np.sqrt(max(len(inner) - 1, 1))
-        out[labels == one] = new + mixing @ inner
+        out[labels == cluster] = new + mixing @ inner
     return out
 
 
@@ -119,7 +119,7 @@ def k_means(points: np.ndarray, count: int, chance: np.random.Generator) -> np.n
         before, labels = labels, _squared(points, squares, centres).argmin(axis=1)
         if np.array_equal(before, labels):
             break
-        centres = np.stack([points[labels == one].mean(axis=0) for one in np.unique(labels)])
+        centres = np.stack([points[labels == label].mean(axis=0) for label in np.unique(labels)])
     return labels
 
 

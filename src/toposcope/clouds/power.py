@@ -71,10 +71,10 @@ def ring_power(
     True
     """
     clouds = [planted_circle(n, d, noise, rng(purpose="circle", seed=seed, draw=k)) for k in range(circles)]
-    found = []
+    statistics = []
     for start in range(0, circles, BLOCK):
         some = clouds[start : start + BLOCK]
-        found += [statistics_of(h1) for _, h1 in rips_batch(some)]
+        statistics += [statistics_of(h1) for _, h1 in rips_batch(some)]
         if progress is not None:
             progress.advance(len(some))
     pools = []
@@ -86,12 +86,12 @@ def ring_power(
             if progress is not None:
                 progress.advance(len(numbers))
         pools.append(np.array(values))
-    share, low, high = _share(np.array(found), pools, rng(purpose="power", seed=seed))
+    share, low, high = _share(np.array(statistics), pools, rng(purpose="power", seed=seed))
     return RingPower(share, low, high, noise, n, d, circles)
 
 
 def _share(
-    own: np.ndarray, pools: list[np.ndarray], chance: np.random.Generator
+    statistics: np.ndarray, pools: list[np.ndarray], chance: np.random.Generator
 ) -> tuple[float, float, float]:
     """Return the share of circles that pass all nulls, and an interval.
 
@@ -101,13 +101,13 @@ def _share(
     """
     shares, spread = [], []
     for _ in range(RESAMPLED):
-        passes = np.ones(len(own), bool)
+        passes = np.ones(len(statistics), bool)
         for pool in pools:
             drawn = pool[chance.integers(0, len(pool), len(pool))]
-            passes &= (own > [allowed_by(column) for column in drawn.T]).all(axis=1)
+            passes &= (statistics > [allowed_by(column) for column in drawn.T]).all(axis=1)
         shares.append(passes.mean())
-        spread.append(chance.binomial(len(own), shares[-1]) / len(own))
+        spread.append(chance.binomial(len(statistics), shares[-1]) / len(statistics))
     share = float(np.mean(shares))
-    exact = binomial_interval(round(share * len(own)), len(own))
+    exact = binomial_interval(round(share * len(statistics)), len(statistics))
     low, high = np.quantile(spread, [0.025, 0.975])
     return share, min(exact[0], float(low)), max(exact[1], float(high))

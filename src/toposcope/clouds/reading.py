@@ -71,13 +71,13 @@ def read_sample(X: Any, *, tensor: str | None = None, columns: Sequence[str] = (
     if not path.is_dir():
         values, name = _of_file(path, tensor, columns)
         return (values if np.ndim(values) == 3 else check_points(values, name=name)), [name]
-    files = sorted(one for one in path.iterdir() if one.suffix.lower() in SUFFIXES)
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
     if not files:
         raise InputError(
             f"{path}: has no file of points; give a folder with {listed(SUFFIXES, last=' or ')} files"
         )
-    return [check_points(_of_file(one, tensor, columns)[0], name=str(one)) for one in files], [
-        one.stem for one in files
+    return [check_points(_of_file(file, tensor, columns)[0], name=str(file)) for file in files], [
+        file.stem for file in files
     ]
 
 

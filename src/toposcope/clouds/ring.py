@@ -140,7 +140,7 @@ def ring_test(
     """
     if h1 is None:
         h1 = rips(points)[1]
-    own = np.array(statistics_of(h1))
+    statistics = np.array(statistics_of(h1))
     reached: dict[str, list[tuple[float, float]]] = {null: [] for null in NULLS}
     complete = True
     for null in NULLS:
@@ -148,7 +148,7 @@ def ring_test(
             reached[null] += block
             if progress is not None:
                 progress.advance(len(block))
-            if stop and _hopeless(np.array(reached[null]), own, draws):
+            if stop and _hopeless(np.array(reached[null]), statistics, draws):
                 complete = False
                 break
         if not complete:
@@ -157,14 +157,25 @@ def ring_test(
     allowed: dict[tuple[str, str], float] = {}
     for null, values in reached.items():
         for column, statistic in enumerate(STATISTICS):
-            found = np.array([pair[column] for pair in values])
-            p[null, statistic] = float((1 + (found >= own[column] - _TIE).sum()) / (1 + len(found)))
-            allowed[null, statistic] = allowed_by(found)
+            null_values = np.array([pair[column] for pair in values])
+            p[null, statistic] = float(
+                (1 + (null_values >= statistics[column] - _TIE).sum()) / (1 + len(null_values))
+            )
+            allowed[null, statistic] = allowed_by(null_values)
     ratios = {null: np.array([pair[0] for pair in values]) for null, values in reached.items()}
     at = longest_bar(h1)
     birth, death = (np.nan, np.nan) if at is None else map(float, h1[at])
     return RingTest(
-        birth, death, float(own[0]), float(own[1]), len(log_log(h1)), draws, p, allowed, ratios, complete
+        birth,
+        death,
+        float(statistics[0]),
+        float(statistics[1]),
+        len(log_log(h1)),
+        draws,
+        p,
+        allowed,
+        ratios,
+        complete,
     )
 
 
@@ -192,6 +203,6 @@ def _blocks(points: np.ndarray, null: str, draws: int, seed: int) -> Iterator[li
         yield null_statistics(draw, range(start, min(start + BLOCK, draws)))
 
 
-def _hopeless(values: np.ndarray, own: np.ndarray, draws: int) -> bool:
+def _hopeless(values: np.ndarray, statistics: np.ndarray, draws: int) -> bool:
     """Return whether p is already above `LEVEL`, whatever the remaining clouds give."""
-    return bool(((values >= own - _TIE).sum(axis=0) + 1 > LEVEL * (1 + draws)).any())
+    return bool(((values >= statistics - _TIE).sum(axis=0) + 1 > LEVEL * (1 + draws)).any())

@@ -62,9 +62,9 @@ def answered(
     least = 0 if table is None or not len(table) else _words(table, _FEWEST)
     lines = [escape(line) for line in _first(answer.splitlines(), WORDS - least)]
     first, *more = lines
-    said = "<br>".join([f"<strong>{first}</strong>", *more])
+    text = "<br>".join([f"<strong>{first}</strong>", *more])
     rows = "" if table is None or not len(table) else _short(table, WORDS - len(" ".join(lines).split()))
-    return f"<p>{said}</p>{pictured(plot) if plot else ''}{rows}"
+    return f"<p>{text}</p>{pictured(plot) if plot else ''}{rows}"
 
 
 _MORE = "… (print it for all)"
@@ -79,8 +79,8 @@ def _first(lines: list[str], words: int) -> list[str]:
     shown = 1
     while shown < len(lines):
         last = shown + 1 == len(lines)
-        said = " ".join([*lines[: shown + 1], *([] if last else [_MORE])])
-        if len(said.split()) > words or shown + 1 > LINES - (not last):
+        text = " ".join([*lines[: shown + 1], *([] if last else [_MORE])])
+        if len(text.split()) > words or shown + 1 > LINES - (not last):
             break
         shown += 1
     return [*lines[:shown], *([_MORE] if shown < len(lines) else [])] or [""]

@@ -43,8 +43,8 @@ def call(name: str, *words: object, **options: object) -> str:
     if name == "weights" and (settings := {key: given.pop(key) for key in _SETTINGS if key in given}):
         preset = settings.pop("preset", "'default'")
         chosen = ", ".join([preset, *(f"{key}={value}" for key, value in settings.items())])
-        made = _called(name, literals, given | {"options": f"preset({chosen})"})
-        return f"from toposcope.subjects.weights.presets import preset; {made}"
+        called = _called(name, literals, given | {"options": f"preset({chosen})"})
+        return f"from toposcope.subjects.weights.presets import preset; {called}"
     return _called(name, literals, given)
 
 
@@ -74,7 +74,7 @@ def _written(function: str, words: list[str], named: dict[str, str]) -> str:
 def _value(key: str, value: object) -> str:
     """Return the value of an option as Python's argument of that name takes it."""
     if key == "rename" and isinstance(value, list):
-        return repr(dict(one.split("=", 1) for one in value))
+        return repr(dict(pair.split("=", 1) for pair in value))
     if key == "seeds":
         return f"[{', '.join(str(value).split(','))}]"
     return str(value) if key == "budget" else _literal(value)

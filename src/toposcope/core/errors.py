@@ -36,11 +36,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     >>> did_you_mean("h0_totl", ["rips/model/h0_total"])
     "; did you mean 'rips/model/h0_total'?"
     """
-    words = [str(one) for one in known]
+    words = [str(word) for word in known]
     near = difflib.get_close_matches(word, words, n=1)
     if not near:
-        ends = {one.rpartition("/")[2]: one for one in reversed(words)}
-        near = [ends[one] for one in difflib.get_close_matches(word, ends, n=1)]
+        ends = {word.rpartition("/")[2]: word for word in reversed(words)}
+        near = [ends[near_word] for near_word in difflib.get_close_matches(word, ends, n=1)]
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

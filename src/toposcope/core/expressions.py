@@ -30,8 +30,10 @@ def _repeats_repetition(item: tuple[Any, Any]) -> bool:
     if name.endswith("REPEAT"):
         most, body = content[1], content[2]
         inner = [*_inside(body)]
-        return (int(most) > 1 and any(_is_wide(one) for one in inner)) or any(map(_repeats_repetition, body))
-    return any(_repeats_repetition(one) for part in _parts(item) for one in part)
+        return (int(most) > 1 and any(_is_wide(child) for child in inner)) or any(
+            map(_repeats_repetition, body)
+        )
+    return any(_repeats_repetition(child) for part in _parts(item) for child in part)
 
 
 def _is_wide(item: tuple[Any, Any]) -> bool:

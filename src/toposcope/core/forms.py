@@ -98,8 +98,8 @@ def extent(values: Iterable[float]) -> list[float]:
     >>> extent([2.0, float("nan"), 1.0]), extent([])
     ([1.0, 2.0], [])
     """
-    known = [float(value) for value in values if value is not None and math.isfinite(value)]
-    return [min(known), max(known)] if known else []
+    finite = [float(value) for value in values if value is not None and math.isfinite(value)]
+    return [min(finite), max(finite)] if finite else []
 
 
 def span(values: Sequence[float] | pd.Series, form: str) -> str:

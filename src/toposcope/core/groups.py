@@ -27,15 +27,15 @@ def sizes(runs: pd.DataFrame) -> list[ModelSize]:
     """
     keyed: dict[tuple[int, str, str], list[str]] = {}
     for run, family, parameters in runs[["run", "family", "parameters"]].itertuples(index=False):
-        known = int(parameters) if pd.notna(parameters) else 0
-        keyed.setdefault((known, str(family), "" if known else str(run)), []).append(str(run))
+        size = int(parameters) if pd.notna(parameters) else 0
+        keyed.setdefault((size, str(family), "" if size else str(run)), []).append(str(run))
     ordered = sorted(keyed.items())
     labels = [_label(parameters, members) for (parameters, _, _), members in ordered]
-    found = []
+    model_sizes = []
     for ((parameters, family, _), members), label in zip(ordered, labels, strict=True):
         named = label if labels.count(label) == 1 else f"{family} {label}".strip()
-        found.append(ModelSize(named, parameters, tuple(sorted(members))))
-    return found
+        model_sizes.append(ModelSize(named, parameters, tuple(sorted(members))))
+    return model_sizes
 
 
 def families_of(runs: pd.DataFrame) -> dict[str, str]:

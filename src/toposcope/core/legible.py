@@ -24,7 +24,7 @@ def legible(text: str) -> str:
     >>> print(legible("seed\x1b[31m\u202e1"))
     seed\x1b[31m\u202e1
     """
-    return _HIDDEN.sub(lambda found: _number(found[0]), text) if _HIDDEN.search(text) else text
+    return _HIDDEN.sub(lambda match: _number(match[0]), text) if _HIDDEN.search(text) else text
 
 
 def shown(value: object) -> object:

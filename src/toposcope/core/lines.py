@@ -59,7 +59,7 @@ def curve(values: pd.DataFrame, runs: tuple[str, ...]) -> pd.DataFrame:
 def run_lines(values: pd.DataFrame, runs: tuple[str, ...]) -> dict[str, pd.DataFrame]:
     """Return the line of each run of a size that was measured, as `curve` of it alone."""
     mine = values[values["run"].isin(runs)]
-    lines = {str(run): _line(own) for run, own in mine.groupby("run", sort=False)}
+    lines = {str(run): _line(rows) for run, rows in mine.groupby("run", sort=False)}
     return {run: lines[run] for run in runs if run in lines}
 
 

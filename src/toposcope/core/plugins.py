@@ -72,9 +72,9 @@ def spared_all(
             answer = list(call(*(map(deepcopy, given) if copied else given)))
         except InputError as error:
             raise RuntimeError(str(error)) from error
-        for one in answer:
-            if not isinstance(one, kind):
-                raise TypeError(f"it answered with {one!r:.60}, which is no {kind.__name__}")
+        for answer_part in answer:
+            if not isinstance(answer_part, kind):
+                raise TypeError(f"it answered with {answer_part!r:.60}, which is no {kind.__name__}")
         return answer
 
     return _tried(listed, call, [], *arguments)
@@ -90,7 +90,7 @@ def is_ours(call: object) -> bool:
     """
     owner = getattr(call, "__self__", None)
     kinds = [call] if owner is None else [call, owner if isinstance(owner, type) else type(owner)]
-    return all(str(getattr(one, "__module__", "")).startswith("toposcope.") for one in kinds)
+    return all(str(getattr(kind, "__module__", "")).startswith("toposcope.") for kind in kinds)
 
 
 def loaded(group: str, point: EntryPoint) -> Any:
@@ -108,26 +108,26 @@ def loaded(group: str, point: EntryPoint) -> Any:
 
 def brought(group: str, *kinds: type[T]) -> Iterator[T]:
     """Yield what installed packages offer under the entry points of a group: objects of one of the kinds."""
-    return (made for _, made in brought_with_names(group, *kinds))
+    return (part for _, part in brought_with_names(group, *kinds))
 
 
 def brought_with_names(group: str, *kinds: type[T]) -> Iterator[tuple[str, T]]:
     """Yield the same with names; what cannot be imported, or is of another kind, is left out and named."""
     for point in entry_points(group=group):
-        made = loaded(group, point)
-        if isinstance(made, kinds):
-            yield point.name, made
-        elif made is not None:
+        part = loaded(group, point)
+        if isinstance(part, kinds):
+            yield point.name, part
+        elif part is not None:
             _leave_out_kind(group, point, kinds)
 
 
 def brought_classes(group: str, kind: type[T]) -> Iterator[type[T]]:
     """Yield the classes derived from `kind` that installed packages offer, as `brought` does objects."""
     for point in entry_points(group=group):
-        made = loaded(group, point)
-        if isinstance(made, type) and issubclass(made, kind):
-            yield made
-        elif made is not None:
+        part = loaded(group, point)
+        if isinstance(part, type) and issubclass(part, kind):
+            yield part
+        elif part is not None:
             _leave_out_kind(group, point, (kind,))
 
 
@@ -186,25 +186,25 @@ class Extensible(Generic[T]):
         """The classes of installed packages; one whose name is taken is left out with a message."""
         kinds = tuple(brought_classes(self.group, self.kind))
         taken = {self.name_of(kind) for kind in self._own()} if kinds else set()  # ours are loaded only then
-        found: dict[str, type[T]] = {}
+        kinds_by_name: dict[str, type[T]] = {}
         for kind in kinds:
             try:
                 name = self.name_of(kind)
             except Exception as error:
                 leave_out(f"{self.group}: {kind.__name__} has no name ({error}); correct the package")
                 continue
-            if name in taken or found.setdefault(name, kind) is not kind:
+            if name in taken or kinds_by_name.setdefault(name, kind) is not kind:
                 leave_out(f"{self.group}: {self.doubled.format(repr(name))}; that of a package is left out")
-        return tuple(found.values())
+        return tuple(kinds_by_name.values())
 
     def _named(self, kinds: Iterable[type[T]]) -> dict[str, type[T]]:
-        found: dict[str, type[T]] = {}
+        kinds_by_name: dict[str, type[T]] = {}
         for kind in kinds:
             name = self.name_of(kind)
-            if name in found:
+            if name in kinds_by_name:
                 raise InputError(self.doubled.format(repr(name)))
-            found[name] = kind
-        return found
+            kinds_by_name[name] = kind
+        return kinds_by_name
 
 
 def _leave_out_kind(group: str, point: EntryPoint, kinds: tuple[type, ...]) -> None:

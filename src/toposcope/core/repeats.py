@@ -33,34 +33,34 @@ def together(
     Observations of one `kind` are equal if their messages differ only in numbers. A line for many of one run
     is joined with equal ones of other runs.
     """
-    in_runs = _joined(observations, lambda one: (one.run, kind(one), _shape(one)), most)
-    return _joined(in_runs, lambda one: (kind(one), _shape(one)), most)
+    in_runs = _joined(observations, lambda item: (item.run, kind(item), _shape(item)), most)
+    return _joined(in_runs, lambda item: (kind(item), _shape(item)), most)
 
 
-def _shape(one: Observation) -> str:
+def _shape(observation: Observation) -> str:
     """Return a message without its numbers, its tensor, its run and its count."""
-    plain = one.message.partition(_SO)[0]
-    for name in (one.tensor, one.run):
+    plain = observation.message.partition(_SO)[0]
+    for name in (observation.tensor, observation.run):
         plain = plain.replace(repr(name), "#")
     return _NUMBER.sub("#", plain)
 
 
 def _joined(observations: Iterable[T], key: Callable[[T], Hashable], most: int) -> list[T]:
     kinds: dict[Hashable, list[T]] = {}
-    for one in observations:
-        kinds.setdefault(key(one), []).append(one)
+    for observation in observations:
+        kinds.setdefault(key(observation), []).append(observation)
     out: list[T] = []
     for equal in kinds.values():
-        grown = len({one.run for one in equal}) == 1 < len(equal) and any(one.steps for one in equal)
+        grown = len({item.run for item in equal}) == 1 < len(equal) and any(item.steps for item in equal)
         out += [_one(equal)] if len(equal) > most or grown else equal
     return out
 
 
 def _one(equal: Sequence[T]) -> T:
-    count = sum(one.count for one in equal)
-    runs = tuple(dict.fromkeys(run for one in equal for run in one.every_run))
-    steps = tuple(sorted({step for one in equal for step in one.steps or (one.step,) if step is not None}))
-    tensors = tuple(dict.fromkeys(name for one in equal for name in one.tensors or (one.tensor,) if name))
+    count = sum(item.count for item in equal)
+    runs = tuple(dict.fromkeys(run for item in equal for run in item.every_run))
+    steps = tuple(sorted({step for item in equal for step in item.steps or (item.step,) if step is not None}))
+    tensors = tuple(dict.fromkeys(name for item in equal for name in item.tensors or (item.tensor,) if name))
     first = equal[0]
     message = first.message.partition(_SO)[0] + _SO + how_often(count, runs, steps, tensors)
     return dataclasses.replace(first, message=message, count=count, runs=runs, steps=steps, tensors=tensors)

@@ -200,11 +200,11 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
     """Write a table as CSV whose texts no spreadsheet runs as formulas."""
     from toposcope.core.outputs import replacing
 
-    made = frame.rename(columns=lambda name: guarded(name) if isinstance(name, str) else name)
-    for at in range(made.shape[1]):
-        column = made.iloc[:, at]
+    guarded_frame = frame.rename(columns=lambda name: guarded(name) if isinstance(name, str) else name)
+    for at in range(guarded_frame.shape[1]):
+        column = guarded_frame.iloc[:, at]
         if column.dtype.kind not in "biufcmM":
             cells = column.astype(object).map(lambda cell: guarded(cell) if isinstance(cell, str) else cell)
-            made.isetitem(at, cells.to_numpy())
+            guarded_frame.isetitem(at, cells.to_numpy())
     with replacing(path) as aside:
-        made.to_csv(aside, index=False)
+        guarded_frame.to_csv(aside, index=False)

@@ -327,13 +327,13 @@ class Diagram:
         >>> Diagram(1, np.array([1.0, 0.0]), np.array([2.0, np.inf]))
         H1: 2 pairs, the longest from 1 to 2; 1 never dies
         """
-        known = np.isfinite(self.death)
-        said = f"H{self.dim}: {len(self):,} pair{'s' * (len(self) != 1)}"
-        if known.any():
-            best = int(np.argmax(np.where(known, np.abs(self.death - self.birth), -1.0)))
-            said += f", the longest from {self.birth[best]:.4g} to {self.death[best]:.4g}"
-        essential = int((~known).sum())
-        return said + (f"; {essential} never die{'s' * (essential == 1)}" if essential else "")
+        finite = np.isfinite(self.death)
+        text = f"H{self.dim}: {len(self):,} pair{'s' * (len(self) != 1)}"
+        if finite.any():
+            best = int(np.argmax(np.where(finite, np.abs(self.death - self.birth), -1.0)))
+            text += f", the longest from {self.birth[best]:.4g} to {self.death[best]:.4g}"
+        essential = int((~finite).sum())
+        return text + (f"; {essential} never die{'s' * (essential == 1)}" if essential else "")
 
     @property
     def pairs(self) -> np.ndarray:

@@ -129,7 +129,7 @@ def _flags(name: str, value: object) -> Iterable[str]:
     if value is True:
         return (f"--{name}",)
     values = value if isinstance(value, list | tuple) else [value]
-    return chain.from_iterable((f"--{name}", str(one)) for one in values)
+    return chain.from_iterable((f"--{name}", str(value)) for value in values)
 
 
 def free_place(place: str | Path) -> Path:
@@ -140,4 +140,8 @@ def free_place(place: str | Path) -> Path:
     """
     place = Path(place)
     beside = (place.with_name(f"{place.name}-{number}") for number in count(2))
-    return place if not place.exists() else next(one for one in beside if not one.exists())
+    return (
+        place
+        if not place.exists()
+        else next(place_beside for place_beside in beside if not place_beside.exists())
+    )

@@ -184,7 +184,7 @@ class LocalFolder:
 
     def lost(self, *, links: bool = True) -> dict[str, str]:
         """Return the entries that are neither files nor folders, and why; by default only `links`."""
-        found = {}
+        lost_files = {}
         for entry in self._entries():
             if passes(entry.is_file) or passes(entry.is_dir) or (links and not entry.is_symlink()):
                 continue
@@ -194,8 +194,8 @@ class LocalFolder:
                 if entry.is_symlink()
                 else "is not a regular file"
             )
-            found[readable(entry.name)] = f"{where}: {what}; remove it, or restore its target"
-        return found
+            lost_files[readable(entry.name)] = f"{where}: {what}; remove it, or restore its target"
+        return lost_files
 
     def _inside(self, name: str) -> Path:
         path = self.path / check_name(self.label, name)

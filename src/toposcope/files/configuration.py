@@ -32,42 +32,42 @@ def stated_plan(said: Mapping[str, Any]) -> dict[str, Any]:
     >>> stated_plan({"max_steps": -1})
     {}
     """
-    known = dict(_leaves(said))
-    steps = _first(known, _STEPS, least=1)
+    settings = dict(_leaves(said))
+    steps = _first(settings, _STEPS, least=1)
     if steps is None:
         return {}
-    found: dict[str, Any] = {"planned_steps": int(steps)}
-    if (rate := _rate(known, int(steps))) is not None:
-        found[PLANNED_RATE] = rate
-    return found
+    plan: dict[str, Any] = {"planned_steps": int(steps)}
+    if (rate := _rate(settings, int(steps))) is not None:
+        plan[PLANNED_RATE] = rate
+    return plan
 
 
-def _rate(known: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
+def _rate(settings: Mapping[str, Any], steps: int) -> dict[str, Any] | None:
     """Return the schedule that a configuration names; None for none or an unknown one."""
-    named = next((str(known[name]).lower() for name in _KIND if isinstance(known.get(name), str)), "")
-    if known.get("decay_lr") is True and not named:
+    named = next((str(settings[name]).lower() for name in _KIND if isinstance(settings.get(name), str)), "")
+    if settings.get("decay_lr") is True and not named:
         named = "cosine"
-    kind = next((one for one in ("cosine", "linear", "constant") if one in named), None)
-    peak = _first(known, _PEAK)
+    kind = next((kind_name for kind_name in ("cosine", "linear", "constant") if kind_name in named), None)
+    peak = _first(settings, _PEAK)
     if kind is None or peak is None or "restart" in named:
         return None
-    warmup = _first(known, _WARMUP)
-    share = _first(known, ("warmup_ratio", "warmup_proportion"))
+    warmup = _first(settings, _WARMUP)
+    share = _first(settings, ("warmup_ratio", "warmup_proportion"))
     if warmup is None or (not warmup and share):
         warmup = (share or 0.0) * steps
-    decayed = _first(known, ("lr_decay_iters", "lr_decay_steps"), least=1)
+    decayed = _first(settings, ("lr_decay_iters", "lr_decay_steps"), least=1)
     end = min(steps, int(decayed)) if decayed is not None else steps
-    last = peak if kind == "constant" else (_first(known, _LAST) or 0.0)
+    last = peak if kind == "constant" else (_first(settings, _LAST) or 0.0)
     if not 0 <= warmup < end or last > peak:
         return None
-    found = {"kind": kind, "peak": peak, "last": last, "warmup": int(warmup), "steps": steps}
-    return found | ({"decay": end} if end < steps else {})
+    schedule = {"kind": kind, "peak": peak, "last": last, "warmup": int(warmup), "steps": steps}
+    return schedule | ({"decay": end} if end < steps else {})
 
 
-def _first(known: Mapping[str, Any], names: tuple[str, ...], least: float = 0.0) -> float | None:
+def _first(settings: Mapping[str, Any], names: tuple[str, ...], least: float = 0.0) -> float | None:
     """Return the first stated number that is at least `least`."""
     for name in names:
-        value = known.get(name)
+        value = settings.get(name)
         if isinstance(value, str):
             try:
                 value = float(value)  # YAML reads 1e-4 as text
@@ -78,17 +78,17 @@ def _first(known: Mapping[str, Any], names: tuple[str, ...], least: float = 0.0)
     return None
 
 
-def _leaves(said: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _leaves(settings: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield names and values: first those of the sections with a plan, then those of the file itself.
 
     W&B's config.yaml wraps each value: {"desc": ..., "value": ...}.
     """
-    for name, value in said.items():
+    for name, value in settings.items():
         if isinstance(value, Mapping) and "value" not in value and name in _SECTIONS and depth < 2:
             yield from _leaves(value, depth + 1)
             if isinstance(kind := value.get("name") or value.get("type"), str) and "sched" in name:
                 yield "lr_scheduler_type", kind
-    for name, value in said.items():
+    for name, value in settings.items():
         plain = value["value"] if isinstance(value, Mapping) and "value" in value else value
         if not isinstance(plain, Mapping):
             yield str(name).replace("-", "_").lower(), plain

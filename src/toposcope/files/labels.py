@@ -78,15 +78,15 @@ def step_pattern(pattern: str | None) -> Iterator[None]:
 
 def stated_pattern() -> str:
     """Return the user's pattern; "" without one."""
-    found = _stated.get()
-    return found.pattern if found else ""
+    pattern = _stated.get()
+    return pattern.pattern if pattern else ""
 
 
 def _checked(pattern: str) -> re.Pattern[str]:
     from toposcope.core.expressions import is_endless, repetitions
 
     try:
-        found = re.compile(pattern)
+        compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         raise SourceError(
             f"not a regular expression ({error})",
@@ -99,14 +99,14 @@ def _checked(pattern: str) -> re.Pattern[str]:
             f"a repetition within another, or more than {_MOST_REPETITIONS}, may search without end",
             argument="step_pattern", value=pattern[:200], remedy=r"write for example 'run_(\d+)'",
         )  # fmt: skip
-    if found.groups != 1:
+    if compiled.groups != 1:
         raise SourceError(
-            f"the pattern has {found.groups} groups",
+            f"the pattern has {compiled.groups} groups",
             argument="step_pattern",
             value=pattern,
             remedy=r"put one around the step, as in 'run_(\d+)'",
         )
-    return found
+    return compiled
 
 
 def pattern_of(name: str) -> str:
@@ -117,8 +117,8 @@ def pattern_of(name: str) -> str:
     >>> pattern_of("gpt-it250-loss4.75.pth"), pattern_of("last.pt"), pattern_of("zero_pp_rank_0_states.pt")
     ('it(\\d+)', '', '')
     """
-    found = re.finditer(r"([A-Za-z]+)[_\-=]?\d+", name)
-    first = next((match for match in found if match.group(1).lower() not in _PARTS), None)
+    matches = re.finditer(r"([A-Za-z]+)[_\-=]?\d+", name)
+    first = next((match for match in matches if match.group(1).lower() not in _PARTS), None)
     return f"{first.group(0).rstrip('0123456789')}(\\d+)" if first else ""
 
 
@@ -138,15 +138,15 @@ def step_of_file(name: str) -> int | None:
     """
     step = step_of(name)
     if step is None and _stated.get() is None:
-        found = _NUMBERED.fullmatch(name) or _PADDED.fullmatch(name) or _ending(name)
-        step = _number(found) if found else None
+        match = _NUMBERED.fullmatch(name) or _PADDED.fullmatch(name) or _ending(name)
+        step = _number(match) if match else None
     return step
 
 
 def _ending(name: str) -> re.Match[str] | None:
     """Return the padded number at the end of a name; None if it counts parts of one checkpoint."""
-    found = _ENDING.fullmatch(name)
-    return None if found is None or re.split(r"[_\-]", found["before"].lower())[-1] in _PARTS else found
+    match = _ENDING.fullmatch(name)
+    return None if match is None or re.split(r"[_\-]", match["before"].lower())[-1] in _PARTS else match
 
 
 def step_of(name: str) -> int | None:
@@ -161,17 +161,17 @@ def step_of(name: str) -> int | None:
     >>> step_of("checkpoint_3_1000"), step_of("ep0-ba100-rank0")
     (1000, 100)
     """
-    own = _stated.get()
-    if own is not None:
-        found = own.search(name[:_LONGEST_NAME])
-        stated = found.group(1) or "" if found else ""
+    pattern = _stated.get()
+    if pattern is not None:
+        match = pattern.search(name[:_LONGEST_NAME])
+        stated = match.group(1) or "" if match else ""
         return checked_step(int(stated[:40]), name) if stated.isascii() and stated.isdecimal() else None
-    found = _UPDATES.fullmatch(name) or _STEP.search(name) or _BARE.fullmatch(name) or _MLX.fullmatch(name)
-    found = found or _STEP_AFTER.fullmatch(name)
-    if found is None and (tokens := tokens_of(name)) is not None:
+    match = _UPDATES.fullmatch(name) or _STEP.search(name) or _BARE.fullmatch(name) or _MLX.fullmatch(name)
+    match = match or _STEP_AFTER.fullmatch(name)
+    if match is None and (tokens := tokens_of(name)) is not None:
         return tokens
-    found = found or _EPOCH.search(name) or _EPOCH_AFTER.fullmatch(name)
-    return _number(found) if found else None
+    match = match or _EPOCH.search(name) or _EPOCH_AFTER.fullmatch(name)
+    return _number(match) if match else None
 
 
 def counts_epochs(name: str) -> bool:
@@ -210,8 +210,8 @@ def worded_step(name: str) -> int | None:
     >>> worded_step("checkpoint-500"), worded_step("500")
     (500, None)
     """
-    found = _STEP.search(name)
-    return _number(found) if found else None
+    match = _STEP.search(name)
+    return _number(match) if match else None
 
 
 def looks_like_step(name: str) -> bool:
@@ -231,18 +231,18 @@ def step_among(name: str, names: Iterable[str]) -> int | None:
     >>> step_among("1.2M", ["100k", "1.2M"]), step_among("15M", ["15M", "42M"])
     (1200000, None)
     """
-    found = _MILLIONS.fullmatch(name)
-    if found is None or _stated.get() is not None or not any(map(_BARE.fullmatch, names)):
+    match = _MILLIONS.fullmatch(name)
+    if match is None or _stated.get() is not None or not any(map(_BARE.fullmatch, names)):
         return step_of(name)
-    return _number(found)
+    return _number(match)
 
 
-def _number(found: re.Match[str]) -> int | None:
+def _number(match: re.Match[str]) -> int | None:
     """Return the count of a match times its unit; None for digits of another script, which `int` reads."""
-    if not found["count"].isascii():
+    if not match["count"].isascii():
         return None
-    unit = _MULTIPLE[(found["unit"] or "").upper()]
-    return round(float(found["count"]) * unit) if "." in found["count"] else int(found["count"]) * unit
+    unit = _MULTIPLE[(match["unit"] or "").upper()]
+    return round(float(match["count"]) * unit) if "." in match["count"] else int(match["count"]) * unit
 
 
 def checked_step(step: int, label: str) -> int:
@@ -264,9 +264,9 @@ def pattern_of_numbered(names: Sequence[str]) -> str:
     >>> pattern_of_numbered(["model-0", "model-10"]), pattern_of_numbered(["model-1", "gpt-2"])
     ('model-(\\d+)', '')
     """
-    found = [_NUMBERED.fullmatch(name) for name in names]
-    stems = {name[: match.start(1)] for name, match in zip(names, found, strict=True) if match}
-    return f"{stems.pop()}(\\d+)" if len(names) > 1 and all(found) and len(stems) == 1 else ""
+    matches = [_NUMBERED.fullmatch(name) for name in names]
+    stems = {name[: match.start(1)] for name, match in zip(names, matches, strict=True) if match}
+    return f"{stems.pop()}(\\d+)" if len(names) > 1 and all(matches) and len(stems) == 1 else ""
 
 
 def seed_of(name: str) -> int | None:
@@ -275,8 +275,8 @@ def seed_of(name: str) -> int | None:
     >>> seed_of("pythia-14m-seed3"), seed_of("small-7k")
     (3, None)
     """
-    found = _SEED.search(name)
-    return int(found.group(1)) if found and found.group(1).isascii() else None
+    match = _SEED.search(name)
+    return int(match.group(1)) if match and match.group(1).isascii() else None
 
 
 def tokens_of(name: str) -> int | None:
@@ -286,9 +286,9 @@ def tokens_of(name: str) -> int | None:
     (4000000000, 4000000000, 105000000000)
     >>> tokens_of("7B")
     """
-    found = _TOKENS.search(name) or _TOKENS_AFTER.fullmatch(name) or _BILLIONS.search(name)
-    found = found or _AFTER_STEP.search(name)
-    return _number(found) if found else None
+    match = _TOKENS.search(name) or _TOKENS_AFTER.fullmatch(name) or _BILLIONS.search(name)
+    match = match or _AFTER_STEP.search(name)
+    return _number(match) if match else None
 
 
 def select(available: Iterable[int], steps: str | Sequence[int] | None) -> set[int]:

@@ -23,8 +23,8 @@ def lightning_facts(folder: Folder) -> dict[str, Any]:
     if HPARAMS not in folder.files():
         return {}
     try:
-        said = read_yaml(read_text(folder.open(HPARAMS)))
+        hyperparameters = read_yaml(read_text(folder.open(HPARAMS)))
     except ValueError:  # optional: the series can be read without it
         return {}
-    plan = stated_plan(said) if isinstance(said, Mapping) else {}
+    plan = stated_plan(hyperparameters) if isinstance(hyperparameters, Mapping) else {}
     return {"planned_steps": plan["planned_steps"]} if plan else {}

@@ -66,5 +66,5 @@ def stated_step(folder: Folder) -> int | None:
     if TRAINER_STATE not in folder.files():
         return None
     state = folder.open(TRAINER_STATE)
-    found = _GLOBAL_STEP.search(state.read(0, min(state.size, _HEAD)).tobytes())
-    return int(found[1]) if found else None
+    match = _GLOBAL_STEP.search(state.read(0, min(state.size, _HEAD)).tobytes())
+    return int(match[1]) if match else None

@@ -201,7 +201,7 @@ class _Fitted:
         others = (*(self.prior or ()), *(() if self.start is None else (self.start,)))
         kinds = f"{len(curves)} {self.prior is not None} {self.start is not None}"
         digest.update(kinds.encode())
-        for array in (*(one for curve in curves for one in curve), *others):
+        for array in (*(array for curve in curves for array in curve), *others):
             digest.update(f"{len(array)} ".encode() + np.asarray(array, float).tobytes())
         object.__setattr__(self, "digest", digest.digest())
 
@@ -238,7 +238,7 @@ def _multi_power_of(data: _Fitted, shape: Shape) -> LawFit:
     runs, prior, start = data.runs, data.prior, data.start
     drives, target, peak, lowest, last_area = _ingredients(runs)
     law = lambda theta, run: multi_power(theta, run, shape)  # noqa: E731
-    starts = [one for one in (start, prior[0] if prior is not None else None) if one is not None][:1]
+    starts = [vector for vector in (start, prior[0] if prior is not None else None) if vector is not None][:1]
     for alpha in () if starts else (0.3, 0.6):
         for reach in (0.03, 0.3):  # share of the run's area after which half of a drop's gain has come
             log_a = np.log(0.08 * lowest) + alpha * np.log(last_area)
@@ -307,9 +307,9 @@ def _huber_fit(law, drives, target, start, bounds, prior):  # type: ignore[no-un
     low, high = bounds
     from scipy.optimize import least_squares  # loading it takes .1 s
 
-    found = least_squares(
+    solution = least_squares(
         lambda t: once(t)[0], np.clip(start, low + 1e-6, high - 1e-6), jac=lambda t: once(t)[1],
         bounds=bounds, loss="huber", f_scale=_DELTA, x_scale="jac", max_nfev=150, xtol=1e-8, ftol=1e-8,
         gtol=1e-12,
     )  # fmt: skip
-    return found.x, float(found.cost)
+    return solution.x, float(solution.cost)

@@ -49,8 +49,8 @@ def default_candidates() -> tuple[Forecaster, ...]:
     from toposcope.forecasting import siblings as kin
 
     transfers = (kin.SiblingTransfer(), kin.ShrunkTransfer(), kin.MeanFall(), kin.SizeTransfer())
-    own = (PlainLaw(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
-    return (*transfers, kin.PathTransfer(), laws.MultiPower(), laws.Tissue(), *own)
+    plain_laws = (PlainLaw(), Pow3(), SmoothedPow3(), Pow4(), LastValue())
+    return (*transfers, kin.PathTransfer(), laws.MultiPower(), laws.Tissue(), *plain_laws)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +136,9 @@ class Auto(Forecaster):
             return fresh
         shared = one_schedule(siblings)
         errors = [(c, self._left_out(c, siblings, share)) for c in self._eligible(siblings)]
-        known = [(c, weight(e)) for c, e in errors if len(e) == len(siblings)]
-        fitted = tuple((c.fit(siblings, share), w) for c, w in known)
-        best = max((w for _, w in known), default=0.0)
+        candidates = [(c, weight(e)) for c, e in errors if len(e) == len(siblings)]
+        fitted = tuple((c.fit(siblings, share), w) for c, w in candidates)
+        best = max((w for _, w in candidates), default=0.0)
         return replace(fresh, fitted=fitted, falls=Falls.of(siblings, share, best) if shared else None)
 
     def predict(self, seen: Curve) -> Point:
@@ -209,13 +209,13 @@ class Auto(Forecaster):
     def _left_out(self, method: Forecaster, siblings: Sequence[Curve], share: float) -> tuple[float, ...]:
         if method.needs:
             return tuple(sibling_errors(method, siblings, share))
-        found: list[float] = []
+        errors: list[float] = []
         for s in siblings:
             key = (method.name, s.run, s.last, len(s.step), float(s.loss[0] + s.loss[-1]), share)
             if key not in self.known:
                 self.known[key] = tuple(sibling_errors(method, [s], share))
-            found += self.known[key]
-        return tuple(found)
+            errors += self.known[key]
+        return tuple(errors)
 
     def _eligible(self, siblings: Sequence[Curve]) -> list[Forecaster]:
         laws = len(siblings) < 2 or not one_schedule(siblings)

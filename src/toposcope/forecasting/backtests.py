@@ -207,9 +207,9 @@ def curve_interval(
     k = count[read]
     spread = np.sqrt(np.nansum(table[:, read] ** 2, axis=0) / k)
     widths = student_quantile(0.5 + level / 2, k) * spread * np.sqrt(1 + 1 / k)
-    known = AHEAD[read]
+    known_shares = AHEAD[read]
     if not read[0]:
-        known, widths = np.insert(known, 0, 0.0), np.insert(widths, 0, least)
-    known, widths = np.append(known, 1.0), np.append(widths, half)
-    width = np.maximum(np.interp(position, known, widths), least)
+        known_shares, widths = np.insert(known_shares, 0, 0.0), np.insert(widths, 0, least)
+    known_shares, widths = np.append(known_shares, 1.0), np.append(widths, half)
+    width = np.maximum(np.interp(position, known_shares, widths), least)
     return loss * np.exp(-width), loss * np.exp(width)

@@ -35,8 +35,8 @@ def continued(seen: Curve) -> Schedule | None:
     >>> continued(Curve("a", step, 2 + step**-0.5, 0.03 * step**-0.5, 10_000)) is None
     True
     """
-    known = np.isfinite(seen.rate)
-    step, rate = seen.step[known], seen.rate[known]
+    finite = np.isfinite(seen.rate)
+    step, rate = seen.step[finite], seen.rate[finite]
     if seen.endless or len(step) < _RATES or not rate.max() > 0 or seen.last >= seen.horizon:
         return None
     top = np.flatnonzero(rate == rate.max())  # printed digits make a peak of a cosine flat
@@ -45,12 +45,12 @@ def continued(seen: Curve) -> Schedule | None:
         return None
     between = (step[max(top[0] - 1, 0)], step[top[-1] + 1])
     late, ahead = slice(top[-1], None), np.linspace(seen.last, seen.horizon, _KNOTS)[1:]
-    made = [
+    decays = [
         _decay(shape, step[late], rate[late], ahead, between)
         for shape in (lambda x: (1 - np.cos(np.pi * x)) / 2, lambda x: x)
     ]
     allowed = min(_TOLERANCE * rate.max(), fall / _ALONG)
-    off, rest = min(made, key=lambda fit: fit[0])
+    off, rest = min(decays, key=lambda fit: fit[0])
     if off > allowed or not -_TOLERANCE <= rest[-1] / rate.max() <= ANNEALED:
         return None
     return Schedule(np.append(step, ahead), np.append(rate, np.maximum(rest, 0.0)))

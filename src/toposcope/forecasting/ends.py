@@ -34,15 +34,15 @@ def split_runs(
     for curve in own:
         unplanned = curve.schedule is None and curve.horizon == curve.last
         kin = [c for c in everyone if c is not curve and c.akin(curve)]
-        known = [c for c in kin if c.finished]
+        complete = [c for c in kin if c.finished]
         longest = max((c.horizon for c in kin), default=0)
         if (
             not all_finished
             and unplanned
             and curve.last < 0.98 * longest
-            and any(c.horizon == longest for c in known)
+            and any(c.horizon == longest for c in complete)
         ):
-            curve = _with_end(curve, [c for c in known if c.horizon > curve.last])
+            curve = _with_end(curve, [c for c in complete if c.horizon > curve.last])
         (finished if curve.finished else unfinished).append(curve)
     return finished, unfinished
 
@@ -72,8 +72,8 @@ def _with_end(curve: Curve, longer: Sequence[Curve]) -> Curve:
 
 def _follows(curve: Curve, plan: Schedule) -> bool:
     """Return whether the logged rate has the plan's shape: sizes may differ in their peak rate."""
-    known = np.isfinite(curve.rate)
-    step, rate = curve.step[known], curve.rate[known]
+    finite = np.isfinite(curve.rate)
+    step, rate = curve.step[finite], curve.rate[finite]
     reached = float(plan.at(step).max())
     if reached <= 0 or rate.max() <= 0:
         return bool(reached <= 0 and rate.max() <= 0)

@@ -52,24 +52,24 @@ def score_forecasts(
             siblings = [other for other in curves if other is not curve]
             seen, actual = curve.planned().seen(cut * curve.horizon), curve.final_loss()
             for method in methods:
-                made = make(method, seen, siblings, level=level)
-                bounded = math.isfinite(made.low)
+                end = make(method, seen, siblings, level=level)
+                bounded = math.isfinite(end.low)
                 rows.append(
                     {
-                        "method": made.method,
+                        "method": end.method,
                         "run": curve.run,
                         "cut": cut,
                         "parameters": curve.parameters,
-                        "predicted": made.final,
-                        "low": made.low,
-                        "high": made.high,
+                        "predicted": end.final,
+                        "low": end.low,
+                        "high": end.high,
                         "actual": actual,
-                        "error": made.final - actual,
-                        "relative": made.final / actual - 1.0,
-                        "covered": bool(made.low <= actual <= made.high) if bounded else None,
-                        "interval_from": made.interval_from,
-                        "status": made.status,
-                        "reason": made.reason,
+                        "error": end.final - actual,
+                        "relative": end.final / actual - 1.0,
+                        "covered": bool(end.low <= actual <= end.high) if bounded else None,
+                        "interval_from": end.interval_from,
+                        "status": end.status,
+                        "reason": end.reason,
                     }
                 )
                 if advance is not None:
@@ -177,11 +177,11 @@ def unseen_largest(
     rows = [_from_size(largest, smaller, level)]
     for cut in cuts:
         for method in methods:
-            made = forecast(method, largest.planned().seen(cut * largest.horizon), smaller, level=level)
+            end = forecast(method, largest.planned().seen(cut * largest.horizon), smaller, level=level)
             actual = largest.final_loss()
             rows.append(
-                (made.method, largest.run, cut, made.final, made.low, made.high, actual, made.final - actual,
-                 made.status, made.reason)
+                (end.method, largest.run, cut, end.final, end.low, end.high, actual, end.final - actual,
+                 end.status, end.reason)
             )  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
 

@@ -101,9 +101,9 @@ def forecast(
     if len(tests) >= 3:
         more, widened = _beyond(method, seen, finished, share)
         half = math.hypot(half, more * _of_level(level))
-    said = [note for note in (borrowed, point.note, widened, left, strangers) if note]
+    remarks = [note for note in (borrowed, point.note, widened, left, strangers) if note]
     return _with_interval(
-        method, seen, point, tests, (half, half if above is None else above), source, said, level
+        method, seen, point, tests, (half, half if above is None else above), source, remarks, level
     )
 
 
@@ -120,12 +120,12 @@ def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: f
     """Return what widens the interval of a run beyond the sizes of all its siblings, and the note on it."""
     from toposcope.forecasting import beyond
 
-    made = [
-        (test.error, beyond.distance(one, rest))
-        for one, rest in beyond.outward(seen, siblings)
-        if (test := backtest_of(method, one, rest, share)) is not None
+    distances = [
+        (test.error, beyond.distance(curve, rest))
+        for curve, rest in beyond.outward(seen, siblings)
+        if (test := backtest_of(method, curve, rest, share)) is not None
     ]
-    more = beyond.term(made, beyond.distance(seen, siblings)) if made else 0.0
+    more = beyond.term(distances, beyond.distance(seen, siblings)) if distances else 0.0
     return more, beyond.said(seen, siblings) if more else ""
 
 
@@ -136,49 +136,56 @@ def _of_level(level: float) -> float:
 
 def _with_interval(
     method: Forecaster, seen: Curve, point: Point, tests: Sequence[Backtest], halves: tuple[float, float],
-    source: str, said: list[str], level: float,
+    source: str, remarks: list[str], level: float,
 ) -> Forecast:  # fmt: skip
     """Return the forecast with final * exp(-+ half), a half for each end, or why it has no interval."""
     errors, none = [test.error for test in tests], np.empty(0)
-    own = source == OWN_WIDTH
-    unplanned = (own or not source) and may_anneal(seen)
+    of_own_width = source == OWN_WIDTH
+    unplanned = (of_own_width or not source) and may_anneal(seen)
     source = source or "earlier cuts of the same run"
     half, above = halves
     low, high = point.final * math.exp(-half), point.final * math.exp(above)
     band, status = (none, none), "ok"
-    if math.isnan(half) or (len(errors) < 3 and not own):
-        early = own and seen.last < EARLIEST * seen.horizon
-        said = [*said, *(_too_early(seen) if early else _TOO_SHORT), *([no_plan()] if unplanned else [])]
+    if math.isnan(half) or (len(errors) < 3 and not of_own_width):
+        early = of_own_width and seen.last < EARLIEST * seen.horizon
+        remarks = [
+            *remarks,
+            *(_too_early(seen) if early else _TOO_SHORT),
+            *([no_plan()] if unplanned else []),
+        ]
         source = "nothing"
         low, high, status = math.nan, math.nan, "degenerate"
-    elif not own and not any(errors):
-        said = [f"{source} were forecast without any error, so that there is no interval"]
+    elif not of_own_width and not any(errors):
+        remarks = [f"{source} were forecast without any error, so that there is no interval"]
         low, high, status = math.nan, math.nan, "degenerate"
     else:
         if len(point.step) and seen.horizon > seen.last > 0:
             noise, paths = level_error(seen.step, seen.loss), [test.path for test in tests]
             sides = [
                 curve_interval(
-                    point.step, point.loss, cut=seen.last, end=seen.horizon, paths=paths, half=one,
+                    point.step, point.loss, cut=seen.last, end=seen.horizon, paths=paths, half=half_of_curve,
                     noise=noise, level=level,
                 )
-                for one in halves
+                for half_of_curve in halves
             ]  # fmt: skip
             band = sides[0][0], sides[1][1]
-        useless = [one.kind for one in seen.remarks if one.useless_on]
+        useless = [remark.kind for remark in seen.remarks if remark.useless_on]
         if unplanned:
-            lower = low * (1 - lowered(own))
-            mine, shared = ranges(point.final, low, high, lower, level, own)
+            lower = low * (1 - lowered(of_own_width))
+            mine, shared = ranges(point.final, low, high, lower, level, of_own_width)
             quoted = not useless and not anything(lower, high)  # the rate was measured on healthy runs
-            said = [*mine, *shared, *said] if quoted else [no_plan(), *said]
+            remarks = [*mine, *shared, *remarks] if quoted else [no_plan(), *remarks]
             low, status = lower, "no plan"
         if wide := anything(low, high):
-            said = [wide, *said]
+            remarks = [wide, *remarks]
         if useless:
-            said, status = [f"{', '.join(useless)}: forecast as if the run were healthy", *said], "unhealthy"
+            remarks, status = (
+                [f"{', '.join(useless)}: forecast as if the run were healthy", *remarks],
+                "unhealthy",
+            )
     return Forecast(
         seen.run, method.name, seen.last / seen.horizon, point.final, low, high, level, point.step,
-        point.loss, source, tuple(errors), status, "; ".join(said), *band, point.used,
+        point.loss, source, tuple(errors), status, "; ".join(remarks), *band, point.used,
     )  # fmt: skip
 
 

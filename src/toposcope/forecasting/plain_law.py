@@ -286,8 +286,8 @@ def log_bins(
 
 def _law(settled: Curve, last: float) -> tuple[float, float, float]:
     """Return (E, A, b) of L = E + A (s / last)^-b, fitted to bins of log step."""
-    found, _ = _fit(settled, last, MISFIT, SPREAD)
-    return math.exp(found[0]), math.exp(found[1]), math.exp(found[2])
+    fit, _ = _fit(settled, last, MISFIT, SPREAD)
+    return math.exp(fit[0]), math.exp(fit[1]), math.exp(fit[2])
 
 
 def _fit(
@@ -312,5 +312,5 @@ def _fit(
     low = np.array([now + _LOWEST, now + _LOWEST, math.log(_EXPONENTS[0])])
     high = np.array([now + 3.0, now + 8.0, math.log(_EXPONENTS[1])])
     inside = np.clip(begin, low + 1e-6, high - 1e-6)
-    found = least_squares(residuals, inside, bounds=(low, high))
-    return found.x, found.jac
+    solution = least_squares(residuals, inside, bounds=(low, high))
+    return solution.x, solution.jac

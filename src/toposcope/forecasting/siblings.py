@@ -149,9 +149,9 @@ class SizeTransfer(Forecaster):
         """Read every sibling's level at `share`, its size, and how far it fell from there."""
         siblings = _begun(self, siblings, share)
         level, shares, later, final = _read(siblings, share)
-        known = np.column_stack([level, [self._size(s) for s in siblings]])
+        design = np.column_stack([level, [self._size(s) for s in siblings]])
         falls = (later - level[:, None]).mean(axis=0)
-        return replace(self, known=known, shares=shares, falls=falls, fall=final - level)
+        return replace(self, known=design, shares=shares, falls=falls, fall=final - level)
 
     def predict(self, seen: Curve) -> Point:
         """Apply the regression to the run's own level and size; the path is the mean one, tilted."""
@@ -173,7 +173,7 @@ class SizeTransfer(Forecaster):
 
 def _begun(method: Forecaster, siblings: Sequence[Curve], share: float) -> list[Curve]:
     """Return the siblings with a loss at `share` of their steps: the log of a resumed run may begin later."""
-    begun = [one for one in siblings if (one.step <= share * one.horizon).any()]
+    begun = [sibling for sibling in siblings if (sibling.step <= share * sibling.horizon).any()]
     least = min(method.least_siblings, len(siblings))
     if len(begun) < least:
         raise InputError(

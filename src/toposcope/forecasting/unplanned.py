@@ -28,10 +28,10 @@ docs/forecasting-evidence.md)."""
 
 def share_of_peak(seen: Curve) -> float | None:
     """Return the last learning rate over its peak; None if it is annealed or was not logged."""
-    known = seen.rate[np.isfinite(seen.rate)]
-    if not len(known) or not known[-1] > ANNEALED * known.max():
+    rates = seen.rate[np.isfinite(seen.rate)]
+    if not len(rates) or not rates[-1] > ANNEALED * rates.max():
         return None
-    return float(known[-1] / known.max())
+    return float(rates[-1] / rates.max())
 
 
 def may_go_on(curve: Curve) -> bool:

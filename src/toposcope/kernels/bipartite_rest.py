@@ -74,10 +74,10 @@ def _above_floors(
 
     run_blocks(floor_rows, row_blocks(rows.size), serial=rows.size < _LANDMARK_ROWS)
     floor_of_columns(bits, mask, top_rows, columns, column_floor)
-    found, _ = collected(bits, mask, row_floor, column_floor, _FLOORED_LIMIT * (rows.size + columns.size))
-    if found is None:
+    edges, _ = collected(bits, mask, row_floor, column_floor, _FLOORED_LIMIT * (rows.size + columns.size))
+    if edges is None:
         return heavy[:0]
-    return found[kruskal(descending(found.keys), found.rows, found.columns + np.int32(n_out), parent, size)]
+    return edges[kruskal(descending(edges.keys), edges.rows, edges.columns + np.int32(n_out), parent, size)]
 
 
 def _busiest(ends: np.ndarray, outside: np.ndarray, count: int) -> np.ndarray:
@@ -110,16 +110,16 @@ def _from_rows(
     column_set: np.ndarray,
 ) -> Edges:
     """Return the heaviest edge out of its component for each of `rows`; column -1 if there is none."""
-    found = Edges(np.zeros(rows.size, bits.dtype), rows, np.full(rows.size, -1, np.int32))
+    edges = Edges(np.zeros(rows.size, bits.dtype), rows, np.full(rows.size, -1, np.int32))
     serial = rows.size * bits.shape[1] < SERIAL_BELOW
 
     def scan(block: tuple[int, int]) -> None:
         part = slice(*block)
-        best_of_rows(bits, mask, rows[part], row_set, column_set, found.keys[part], found.columns[part])
+        best_of_rows(bits, mask, rows[part], row_set, column_set, edges.keys[part], edges.columns[part])
 
     if rows.size:
         run_blocks(scan, row_blocks(rows.size, serial=serial), serial=serial)
-    return found
+    return edges
 
 
 def _from_columns(

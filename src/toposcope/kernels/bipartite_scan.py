@@ -183,15 +183,15 @@ def best_of_rows(
     n_in = bits.shape[1]
     for w in range(wanted.size):
         row = bits[wanted[w]]
-        own = row_set[wanted[w]]
+        own_set = row_set[wanted[w]]
         heaviest = found[w]
         none = heaviest
         for j in range(n_in):
             key = row[j] & mask
-            heaviest = max(heaviest, key if column_set[j] != own else none)
+            heaviest = max(heaviest, key if column_set[j] != own_set else none)
         found[w] = heaviest
         for j in range(n_in):
-            if (row[j] & mask) == heaviest and column_set[j] != own:
+            if (row[j] & mask) == heaviest and column_set[j] != own_set:
                 columns[w] = j
                 break
 
@@ -231,9 +231,9 @@ def best_of_columns(
 
 
 @kernel
-def _raise_all(row, mask, i, own, column_set, found, rows):
+def _raise_all(row, mask, i, own_set, column_set, best_keys, rows):
     for j in range(row.size):
         key = row[j] & mask
-        better = (column_set[j] != own) & ((key > found[j]) | (rows[j] < 0))
-        found[j] = key if better else found[j]
+        better = (column_set[j] != own_set) & ((key > best_keys[j]) | (rows[j] < 0))
+        best_keys[j] = key if better else best_keys[j]
         rows[j] = i if better else rows[j]

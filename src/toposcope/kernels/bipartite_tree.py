@@ -75,8 +75,8 @@ def spanning_tree_keys(matrices: Sequence[np.ndarray]) -> list[np.ndarray]:
         else:
             keys[k] = spanning_tree(W).keys
     for unsigned, members in batches.items():
-        for k, found in zip(members, _batch([matrices[k] for k in members], unsigned), strict=True):
-            keys[k] = found
+        for k, tree_keys in zip(members, _batch([matrices[k] for k in members], unsigned), strict=True):
+            keys[k] = tree_keys
     return keys
 
 
@@ -112,9 +112,9 @@ def heaviest_edges(bits: np.ndarray, mask: np.unsignedinteger, target: float) ->
     limit = int(max(PREFIX_LIMIT * target, 1024))
     for _ in range(RAISES):
         row_floor, column_floor = np.full(bits.shape[0], tau), np.full(bits.shape[1], tau)
-        found, count = collected(bits, mask, row_floor, column_floor, limit)
-        if found is not None:
-            return found
+        edges, count = collected(bits, mask, row_floor, column_floor, limit)
+        if edges is not None:
+            return edges
         # Too many: the sample was unlucky, or many edges tie, which must then be left out together.
         above = sample[sample > tau]
         rank = int(above.size * (1 - target / count))

@@ -74,11 +74,11 @@ class RitzValues:
         if len(self.shares) < 2 or self.settled.all():
             return 0.0
         bare = replace(self, earlier=None)
-        found = []
+        estimates = []
         for k in range(len(self.shares)):
             weights = np.delete(self.shares, k, axis=0).mean(axis=0)
-            found.append(value(replace(bare, weights=weights).with_moments(*self.moments)))
-        return float(np.sqrt((len(found) - 1) * np.var(found)))
+            estimates.append(value(replace(bare, weights=weights).with_moments(*self.moments)))
+        return float(np.sqrt((len(estimates) - 1) * np.var(estimates)))
 
     def _basis(self, weights: np.ndarray) -> np.ndarray:
         """Polynomials of degree 0, 1, 2 at the nodes that have not converged, orthonormal under `weights`."""

@@ -123,12 +123,12 @@ def distances_between(first: np.ndarray, second: np.ndarray, above: float, up_to
         for b in range(len(second)):
             distance = max(abs(first[a, 0] - second[b, 0]), abs(first[a, 1] - second[b, 1]))
             count += above < distance <= up_to
-    found = np.empty(count)
+    distances = np.empty(count)
     at = 0
     for a in range(len(first)):
         for b in range(len(second)):
             distance = max(abs(first[a, 0] - second[b, 0]), abs(first[a, 1] - second[b, 1]))
             if above < distance <= up_to:
-                found[at] = distance
+                distances[at] = distance
                 at += 1
-    return found
+    return distances

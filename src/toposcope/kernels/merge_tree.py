@@ -85,14 +85,14 @@ def _settled(held, keys, bits):
     order = np.empty(keys.size, np.int32)
     left = 8 * keys.size
     for i in range(keys.size):
-        one, at = np.int32(keys[i] & low), i
-        while at > 0 and keys[at - 1] & ~low == keys[i] & ~low and held[order[at - 1]] > held[one]:
+        vertex, at = np.int32(keys[i] & low), i
+        while at > 0 and keys[at - 1] & ~low == keys[i] & ~low and held[order[at - 1]] > held[vertex]:
             order[at] = order[at - 1]
             at -= 1
             left -= 1
             if left < 0:
                 return order, False
-        order[at] = one
+        order[at] = vertex
     return order, True
 
 
@@ -143,9 +143,9 @@ def _basins(lower, minima):
         v = start
         while basin[v] < 0:
             v = lower[v]
-        found, v = basin[v], start
+        lowest, v = basin[v], start
         while basin[v] < 0:
-            basin[v] = found
+            basin[v] = lowest
             v = lower[v]
     return basin
 
@@ -156,11 +156,11 @@ def _joins(values, basin, offsets, starts, ends, most):
 
     `most` is the largest number of neighbours.
     """
-    found, sets = np.empty(values.size, np.int32), np.empty((values.size, most), np.int32)
+    joins, sets = np.empty(values.size, np.int32), np.empty((values.size, most), np.int32)
     count = 0
     for v in range(values.size):
-        own = basin[v]  # the basin of the lowest neighbour
-        if own < 0:
+        own_basin = basin[v]  # the basin of the lowest neighbour
+        if own_basin < 0:
             continue
         held, several = 0, False
         for k in range(_count(v, offsets, starts)):
@@ -168,24 +168,24 @@ def _joins(values, basin, offsets, starts, ends, most):
             if basin[u] >= 0 and _below(values, u, v):
                 sets[count, held] = basin[u]
                 held += 1
-                several |= basin[u] != own
+                several |= basin[u] != own_basin
         if several:
             for k in range(held, most):
                 sets[count, k] = -1
-            found[count] = v
+            joins[count] = v
             count += 1
-    return found[:count].copy(), sets[:count].copy()
+    return joins[:count].copy(), sets[:count].copy()
 
 
 @kernel
 def _in_order(joins, sets, order):
     """Return the joins and their sets as `order` sorts them."""
-    found, beside = np.empty_like(joins), np.empty_like(sets)
+    sorted_joins, beside = np.empty_like(joins), np.empty_like(sets)
     for at in range(order.size):
-        found[at] = joins[order[at]]
+        sorted_joins[at] = joins[order[at]]
         for k in range(sets.shape[1]):
             beside[at, k] = sets[order[at], k]
-    return found, beside
+    return sorted_joins, beside
 
 
 @kernel

@@ -44,7 +44,7 @@ def _joins(cells: np.ndarray, n_out: int, n_in: int, table: np.ndarray) -> np.nd
     n = n_out + n_in
     parent, size = np.arange(n), np.ones(n, np.int64)
     ranks = np.empty(n - 1, np.int64)
-    rank, found = 0, 0
+    rank, count = 0, 0
     for cell in cells:
         if table.size:
             slot = (cell * 0x9E3779B97F4A7C1 >> 20) & (table.size - 1)
@@ -54,9 +54,9 @@ def _joins(cells: np.ndarray, n_out: int, n_in: int, table: np.ndarray) -> np.nd
                 continue
             table[slot] = cell
         if unite(parent, size, cell // n_in, n_out + cell % n_in):
-            ranks[found] = rank
-            found += 1
-            if found == n - 1:
+            ranks[count] = rank
+            count += 1
+            if count == n - 1:
                 break
         rank += 1
-    return ranks[:found]
+    return ranks[:count]

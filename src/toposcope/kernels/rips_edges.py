@@ -141,12 +141,12 @@ def _forest(packed: np.ndarray, n: int) -> np.ndarray:
     """Return the ranks of the edges that join two components, ascending."""
     parent, size = np.arange(n), np.ones(n, np.int64)
     joining = np.empty(max(n - 1, 0), np.int64)
-    found = 0
+    count = 0
     for rank in range(len(packed)):
-        if found == n - 1:
+        if count == n - 1:
             break
         u, v = ends(packed, rank, n)
         if unite(parent, size, u, v):
-            joining[found] = rank
-            found += 1
-    return joining[:found]
+            joining[count] = rank
+            count += 1
+    return joining[:count]

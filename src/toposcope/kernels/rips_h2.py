@@ -51,7 +51,7 @@ def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: in
     are near it, hence in a pair: for many edges, one scan along three rows ends the search.
     """
     n = ranks.shape[0]
-    found, count = np.empty(1024, np.int64), 0
+    triangles, count = np.empty(1024, np.int64), 0
     common = np.empty(n, np.int64)
     for i in range(start, stop):
         row_u = ranks[i]
@@ -75,8 +75,8 @@ def _open_triangles(ranks: np.ndarray, closing: np.ndarray, start: int, stop: in
                 while before < at and row[common[before]] > edge:
                     before += 1
                 if before == at:
-                    found, count = append(found, count, np.int64(edge) * n + common[at])
-    return found[:count]
+                    triangles, count = append(triangles, count, np.int64(edge) * n + common[at])
+    return triangles[:count]
 
 
 @kernel

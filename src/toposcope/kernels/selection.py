@@ -47,9 +47,9 @@ def key_of_rank(bits: np.ndarray, mask: np.unsignedinteger, rank: int) -> np.uns
 def largest_keys(bits: np.ndarray, mask: np.unsignedinteger, count: int) -> np.ndarray:
     """Return the `count` largest keys, descending."""
     if count < _FEW * bits.size:
-        found = heaviest_edges(bits, mask, _SPARE * count + 64).keys
-        if found.size >= count:
-            return _top(found, count)
+        edges = heaviest_edges(bits, mask, _SPARE * count + 64).keys
+        if edges.size >= count:
+            return _top(edges, count)
     elif bits.size < SERIAL_BELOW:
         return _top(bits.reshape(-1) & mask, count)
     last = key_of_rank(bits, mask, count - 1)

@@ -35,7 +35,9 @@ def shuffled_path_trees(
     `stack` has matrices (n_out, n_in) of float32 that compose, not negative.
     """
     heavy = _Heaviest(stack)
-    together = len({id(one) for one in generators}) < len(generators)  # its draws follow each other
+    together = len({id(generator) for generator in generators}) < len(
+        generators
+    )  # its draws follow each other
     serial = together or max(layer.size for layer in stack) < SERIAL_BELOW
     return run_blocks(lambda generator: _shuffled(heavy, generator), generators, serial=serial)
 
@@ -66,7 +68,9 @@ class _Heaviest:
             floors.append(largest_keys(keys, mask, wanted)[-1] if wanted < keys.size else keys.dtype.type(0))
         floor = min(floors)
         counts = [int(np.count_nonzero(keys >= floor)) for keys, _ in bits]
-        return floor, [largest_keys(*one, count) for one, count in zip(bits, counts, strict=True)]
+        return floor, [
+            largest_keys(*bits_of_tree, count) for bits_of_tree, count in zip(bits, counts, strict=True)
+        ]
 
 
 def _shuffled(heavy: _Heaviest, generator: np.random.Generator) -> np.ndarray:

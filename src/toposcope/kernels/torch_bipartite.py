@@ -36,8 +36,10 @@ def spanning_tree_weights(tensors: Sequence[torch.Tensor]) -> list[np.ndarray]:
     prefixes = []
     for tensor in tensors:
         keys = _keys(tensor)
-        found = _heaviest(keys, tensor.dtype)
-        prefixes.append((tensor, found, pool.submit(_prefix_tree, found, tensor.shape[0], tensor.shape[1])))
+        candidates = _heaviest(keys, tensor.dtype)
+        prefixes.append(
+            (tensor, candidates, pool.submit(_prefix_tree, candidates, tensor.shape[0], tensor.shape[1]))
+        )
     weights = []
     for tensor, _, pending in prefixes:
         edges, parent, size = pending.result()
@@ -99,10 +101,10 @@ def _above(flat: torch.Tensor, tau: int) -> torch.Tensor:
 
 
 def _prefix_tree(
-    found: tuple[np.ndarray, np.ndarray], n_out: int, n_in: int
+    candidates: tuple[np.ndarray, np.ndarray], n_out: int, n_in: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the keys of the prefix of the tree, and its components."""
-    keys, positions = found
+    keys, positions = candidates
     rows = positions // n_in
     columns = positions - rows * n_in + n_out
     parent, size = np.arange(n_out + n_in, dtype=np.int32), np.ones(n_out + n_in, np.int32)
@@ -132,7 +134,7 @@ def _boruvka_round(bits: torch.Tensor, parent: np.ndarray, size: np.ndarray) -> 
 
 
 def _best_out(
-    bits: torch.Tensor, rows: np.ndarray, own: torch.Tensor, other: torch.Tensor
+    bits: torch.Tensor, rows: np.ndarray, own_tree: torch.Tensor, other: torch.Tensor
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return key and column of each row's heaviest edge into another set; key -1 if there is none."""
     import torch
@@ -142,7 +144,7 @@ def _best_out(
     for start in range(0, rows.size, step):
         chosen = _to_device(rows[start : start + step], bits)
         candidates = _magnitude(bits[chosen])
-        candidates = torch.where(other[None, :] != own[chosen][:, None], candidates, -1)
+        candidates = torch.where(other[None, :] != own_tree[chosen][:, None], candidates, -1)
         best = candidates.max(dim=1)
         keys.append(best.values.cpu().numpy())
         columns.append(best.indices.cpu().numpy())

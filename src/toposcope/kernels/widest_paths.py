@@ -62,9 +62,9 @@ def tree_of_paths(
     joined = keys[kruskal(descending(keys), u, v, parent, size)]
     if not hidden:
         return joined
-    own = np.concatenate(hidden)
+    path_values = np.concatenate(hidden)
     values, counts = np.unique(joined, return_counts=True)
-    np.subtract.at(counts, np.searchsorted(values, own), 1)
+    np.subtract.at(counts, np.searchsorted(values, path_values), 1)
     return np.repeat(values, counts)[::-1]
 
 

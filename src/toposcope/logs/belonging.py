@@ -80,11 +80,11 @@ def kin(lines: Sequence[Stated], losses: pd.DataFrame | None = None) -> list[tup
     [('a', 'b', 'c')]
     """
     size = {line.run: line.parameters for line in lines}
-    found: dict[tuple[str, float], list[str]] = {}
+    similar_runs: dict[tuple[str, float], list[str]] = {}
     for group in grouped(lines, losses, settings=False):
         for run in group.runs:
-            found.setdefault((group.label, size[run]), []).append(run)
-    return [tuple(runs) for runs in found.values()]
+            similar_runs.setdefault((group.label, size[run]), []).append(run)
+    return [tuple(runs) for runs in similar_runs.values()]
 
 
 def grouped(
@@ -95,17 +95,17 @@ def grouped(
     facts = _unpadded([line.facts for line in lines])
     distinguishing = [*FACTS, *(_distinguishing_settings(lines, facts) if settings else ())]
     by_losses = _by_losses(names, losses)
-    found: list[tuple[int, ...]] = []
-    for group in _together([tuple(one.get(name, "") for name in distinguishing) for one in facts]):
+    clusters: list[tuple[int, ...]] = []
+    for group in _together([tuple(fact.get(name, "") for name in distinguishing) for fact in facts]):
         if all(facts[i].get("corpus") or facts[i].get("task") for i in group):
-            found.append(group)
+            clusters.append(group)
         else:
             inner = _together([by_losses.get(names[i], ("", "")) for i in group])
-            found += [tuple(group[i] for i in one) for one in inner]
-    found.sort(key=min)
-    shown = [{name: one.get(name, "") for name in distinguishing} for one in facts]
-    labels = _labels(found, shown, names, losses) if found else []
-    return tuple(Group(label, tuple(names[i] for i in g)) for label, g in zip(labels, found, strict=True))
+            clusters += [tuple(group[i] for i in places) for places in inner]
+    clusters.sort(key=min)
+    shown = [{name: fact.get(name, "") for name in distinguishing} for fact in facts]
+    labels = _labels(clusters, shown, names, losses) if clusters else []
+    return tuple(Group(label, tuple(names[i] for i in g)) for label, g in zip(labels, clusters, strict=True))
 
 
 def said(groups: Sequence[Group], what: str = "each is judged separately") -> str:
@@ -122,15 +122,15 @@ def said(groups: Sequence[Group], what: str = "each is judged separately") -> st
 
 def _unpadded(facts: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
     """Return the facts, with the smallest size for vocabularies that differ only by padding."""
-    sizes = sorted({float(one["vocabulary"]) for one in facts if _is_number(one.get("vocabulary", ""))})
+    sizes = sorted({float(fact["vocabulary"]) for fact in facts if _is_number(fact.get("vocabulary", ""))})
     same: dict[float, float] = {}
     for size in sizes:
         last = next(reversed(same.values()), 0.0)
         same[size] = last if last > _LARGE and size <= PADDING * last else size
     out: list[Mapping[str, str]] = []
-    for one in facts:
-        text = one.get("vocabulary", "")
-        out.append({**one, "vocabulary": f"{same[float(text)]:.0f}"} if _is_number(text) else one)
+    for fact in facts:
+        text = fact.get("vocabulary", "")
+        out.append({**fact, "vocabulary": f"{same[float(text)]:.0f}"} if _is_number(text) else fact)
     return out
 
 
@@ -141,13 +141,13 @@ def _is_number(text: str) -> bool:
 def _distinguishing_settings(lines: Sequence[Stated], facts: Sequence[Mapping[str, str]]) -> list[str]:
     """Return the settings in which two runs of equal size and equal facts differ."""
     cells: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
-    for line, one in zip(lines, facts, strict=True):
-        key = (*(one.get(name, "") for name in FACTS), line.parameters or line.run)
-        cells.setdefault(key, []).append(one)
+    for line, fact in zip(lines, facts, strict=True):
+        key = (*(fact.get(name, "") for name in FACTS), line.parameters or line.run)
+        cells.setdefault(key, []).append(fact)
     return [
         name
         for name in SETTINGS
-        if any(len({one[name] for one in cell if name in one}) > 1 for cell in cells.values())
+        if any(len({facts[name] for facts in cell if name in facts}) > 1 for cell in cells.values())
     ]
 
 
@@ -206,12 +206,12 @@ def _ends(losses: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
 
 def _clusters(values: Mapping[str, float], separate) -> dict[str, str]:  # type: ignore[no-untyped-def]
     """Return the cluster of each run: cut between sorted neighbours for which `separate` is true."""
-    number, below, found = 0, None, {}
+    number, below, labels = 0, None, {}
     for run, value in sorted(values.items(), key=lambda item: item[1]):
         number += below is not None and bool(separate(below, value))
-        found[run] = str(number)
+        labels[run] = str(number)
         below = value
-    return found
+    return labels
 
 
 def _labels(
@@ -222,14 +222,14 @@ def _labels(
     if len(groups) == 1:
         return [""]
     held = [{n: next(filter(None, (stated[i][n] for i in g)), "") for n in stated[g[0]]} for g in groups]
-    differ = [name for name in held[0] if len({one[name] for one in held}) > 1]
-    labels = [", ".join(_fact(name, one[name]) for name in differ) for one in held]
+    differ = [name for name in held[0] if len({fact[name] for fact in held}) > 1]
+    labels = [", ".join(_fact(name, fact[name]) for name in differ) for fact in held]
     ends = _ends(losses) if losses is not None and len(losses) and "loss" in losses else {}
     for at, group in enumerate(groups):
         if labels.count(labels[at]) > 1 or not labels[at]:
             levels = [ends[names[i]] for i in group if names[i] in ends]
             if levels:
-                first, low = (max(one[1] for one in levels), min(one[2] for one in levels))
+                first, low = (max(level[1] for level in levels), min(level[2] for level in levels))
                 labels[at] = ", ".join(filter(None, (labels[at], f"losses from {first:.3g} to {low:.3g}")))
     doubles = [label if labels.count(label) == 1 else "" for label in labels]
     return [label or f"like {names[group[0]]}" for label, group in zip(doubles, groups, strict=True)]

@@ -114,7 +114,7 @@ def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) 
     >>> copies(table, ["loss"], ["ppl", "epoch"])
     {'ppl': 'a function of the loss', 'epoch': 'a function of the step'}
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     arrays = _Arrays(table)
     for column in columns:
         why = _range_of(column, table, targets) or _again(column, targets)
@@ -128,8 +128,8 @@ def copies(table: pd.DataFrame, targets: Sequence[str], columns: Sequence[str]) 
         if not why:
             why = _of_history(arrays, column, targets)
         if why:
-            found[column] = why
-    return found
+            reasons[column] = why
+    return reasons
 
 
 class _Arrays:
@@ -275,10 +275,10 @@ def _forms(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> Iter
         targets.append((np.exp, np.exp(x)))
     if x.min() > 0:
         targets += [(np.log, 1.0 / x), (np.reciprocal, x**-2.0)]
-    for made, slope in targets:
-        yield made(x), y, dx * slope, dy
+    for transform, slope in targets:
+        yield transform(x), y, dx * slope, dy
         if y.min() > 0:
-            yield made(x), np.log(y), dx * slope, dy / y
+            yield transform(x), np.log(y), dx * slope, dy / y
 
 
 def _line(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
@@ -288,9 +288,9 @@ def _line(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
     weight = 1.0 / np.maximum(dy + dx * np.ptp(y) / np.ptp(x), 1e-300)
     level, reach = x.mean(), np.ptp(x)
     rows = np.column_stack([np.ones_like(x), (x - level) / reach])
-    found, *_ = np.linalg.lstsq(rows * weight[:, None], y * weight, rcond=None)
-    allowed = _SLACK * (dy + abs(found[1]) / reach * dx) + _SINGLE * np.ptp(y)
-    return bool(found[1] != 0 and np.all(np.abs(y - rows @ found) <= allowed))
+    coefficients, *_ = np.linalg.lstsq(rows * weight[:, None], y * weight, rcond=None)
+    allowed = _SLACK * (dy + abs(coefficients[1]) / reach * dx) + _SINGLE * np.ptp(y)
+    return bool(coefficients[1] != 0 and np.all(np.abs(y - rows @ coefficients) <= allowed))
 
 
 def _of_history(table: _Arrays, column: str, targets: Sequence[str]) -> str:

@@ -115,9 +115,9 @@ class Curve:
         keep = self.step <= cut
         features = self.features
         if len(features):
-            known = features["step"].to_numpy() <= cut
-            count = int(known.sum())  # a slice if steps ascend: this is called thousands of times
-            features = features.iloc[:count] if known[:count].all() else features[known]
+            is_seen = features["step"].to_numpy() <= cut
+            count = int(is_seen.sum())  # a slice if steps ascend: this is called thousands of times
+            features = features.iloc[:count] if is_seen[:count].all() else features[is_seen]
         return replace(
             self, step=self.step[keep], loss=self.loss[keep], rate=self.rate[keep], features=features,
             remarks=self.remarks if keep.all() else (),
@@ -176,8 +176,8 @@ def curve_from_metrics(
             f"run {run}: the metrics have no {column!r} by step (they have {', '.join(has[:12])}); "
             f"choose one with {option('column')} NAME{did_you_mean(column, has)}"
         )
-    known = {"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)}
-    table = pd.DataFrame(known, copy=False)
+    columns = {"step": metrics["step"].astype(float), "loss": metrics[column].astype(float)}
+    table = pd.DataFrame(columns, copy=False)
     table["rate"] = metrics["learning_rate"].astype(float) if "learning_rate" in metrics else np.nan
     wanted = np.isfinite(table["loss"]) & (table["loss"] > 0) & (table["step"] >= 0)
     usable = wanted_rows(table, (wanted & np.isfinite(table["step"])).to_numpy())

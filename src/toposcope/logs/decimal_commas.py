@@ -25,10 +25,10 @@ def comma_is_decimal(blob: Blob) -> bool:
     """
     ambiguous = ""
     for line in lines(blob):
-        if "," in line and (found := LOSS_WITH_COMMA.search(line[:4096])):
-            if len(found[2]) != 3 or found[1].startswith("0") or len(found[1]) > 3:
+        if "," in line and (match := LOSS_WITH_COMMA.search(line[:4096])):
+            if len(match[2]) != 3 or match[1].startswith("0") or len(match[1]) > 3:
                 return True
-            ambiguous = ambiguous or f"{found[1]},{found[2]}"
+            ambiguous = ambiguous or f"{match[1]},{match[2]}"
         if _LOSS_WITH_POINT.search(line[:4096]):
             return False
     if not ambiguous:
@@ -47,12 +47,12 @@ def with_points(line: str) -> str:
     >>> with_points("step 10,000 loss 4,309 lr 0,0005"), with_points("step 10.000 loss 2,4")
     ('step 10,000 loss 4.309 lr 0.0005', 'step 10000 loss 2.4')
     """
-    line = _POINTS.sub(lambda found: found[1].replace(".", ""), line)
+    line = _POINTS.sub(lambda match: match[1].replace(".", ""), line)
     for loss in LOSS_WITH_COMMA.finditer(line):
         line = f"{line[: loss.end(1)]}.{line[loss.start(2) :]}"
     return _COMMA.sub(_point, line)
 
 
-def _point(found: re.Match[str]) -> str:
-    thousands = len(found[2]) == 3 and len(found[1]) <= 3 and not found[1].startswith("0")
-    return found[0] if thousands else f"{found[1]}.{found[2]}"
+def _point(match: re.Match[str]) -> str:
+    thousands = len(match[2]) == 3 and len(match[1]) <= 3 and not match[1].startswith("0")
+    return match[0] if thousands else f"{match[1]}.{match[2]}"

@@ -48,9 +48,9 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
         table = table.copy()  # pandas warns of columns that are added to many that are kept one by one
     table["run"] = _runs_named(table, name, read.path)
     planned = _planned(table)
-    for known in metric_columns(table, column):
-        if table[known].dtype.kind not in "fi":
-            table[known] = pd.to_numeric(table[known], errors="coerce")
+    for metric in metric_columns(table, column):
+        if table[metric].dtype.kind not in "fi":
+            table[metric] = pd.to_numeric(table[metric], errors="coerce")
     told = dict.fromkeys(name for name in (column, *TOLD) if name in table)
     lost = {
         name: written_nan(table, name) | np.isinf(table[name].to_numpy(float, na_value=0)) for name in told
@@ -65,10 +65,12 @@ def described(read: Log, *, name: str, column: str = "loss", held_out: bool = Fa
         plan = stated.get(str(run)) or planned.get(str(run))
         config = (dict(part.config) if part else {}) | _kinds(rows) | ({PLANNED: plan} if plan else {})
         size = sizes[str(run)] or (part.parameters if part else 0)
-        own = rows.drop(columns=[c for c in ("parameters", *DESCRIBES) if c in rows])
-        made = part if part is not None else Run(str(run), own)
+        run_table = rows.drop(columns=[c for c in ("parameters", *DESCRIBES) if c in rows])
+        run_part = part if part is not None else Run(str(run), run_table)
         runs.append(
-            replace(made, name=str(run), table=own, planned_steps=plan, parameters=size, config=config)
+            replace(
+                run_part, name=str(run), table=run_table, planned_steps=plan, parameters=size, config=config
+            )
         )
     return replace(read, runs=tuple(runs), assumed=(*notes, *unsized))
 
@@ -98,8 +100,8 @@ def recorded_runs(
 
 def metric_columns(table: pd.DataFrame, column: str) -> list[str]:
     """Return the columns of a log that are its step, its losses, its rates and its norms."""
-    known = [*(name for name in METRICS if name in table), *([column] if column in table else [])]
-    return list(dict.fromkeys([*known, *(str(name) for name in table if plain(name) in SCALES)]))
+    columns = [*(name for name in METRICS if name in table), *([column] if column in table else [])]
+    return list(dict.fromkeys([*columns, *(str(name) for name in table if plain(name) in SCALES)]))
 
 
 def last_step(rows: pd.DataFrame) -> float | None:
@@ -129,7 +131,7 @@ def loss_column(rows: pd.DataFrame, otherwise: str = "loss") -> str:
 
 def canonical_name(column: str) -> str:
     """Return the canonical name of a column by its own, which an unknown column keeps."""
-    return known if (known := meaning(column)) in ALIASES else column
+    return role if (role := meaning(column)) in ALIASES else column
 
 
 def unknown(column: str) -> tuple[str, ...]:
@@ -143,10 +145,10 @@ def as_named(column: str, columns: Collection[str], rename: Mapping[str, str]) -
     >>> as_named("lm_loss", ["step", "train_loss", "lm_loss"], {})
     {'lm_loss': 'loss'}
     """
-    known = canonical_name(column)
-    if column not in columns or column in rename or known in (column, *rename.values()):
+    role = canonical_name(column)
+    if column not in columns or column in rename or role in (column, *rename.values()):
         return dict(rename)
-    return {**rename, column: known}
+    return {**rename, column: role}
 
 
 def changing(table: pd.DataFrame, columns: Sequence[str]) -> list[str]:
@@ -188,9 +190,9 @@ def _with_size(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def _may_be_size(table: pd.DataFrame, column: str) -> bool:
     """Return whether a column has one whole number from 1 for each run."""
     sizes = pd.to_numeric(table[column], errors="coerce")
-    known = sizes.dropna()
+    stated = sizes.dropna()
     runs = table["run"].astype(str) if "run" in table else pd.Series("", table.index)
-    whole = len(known) > 0 and bool(((known >= 1) & (known % 1 == 0)).all())
+    whole = len(stated) > 0 and bool(((stated >= 1) & (stated % 1 == 0)).all())
     return whole and bool((sizes.groupby(runs).nunique() <= 1).all())
 
 
@@ -201,7 +203,7 @@ def _refuse_missing(table: pd.DataFrame, column: str, read: Log) -> None:
         if needed in table:
             continue
         # a column with another known meaning is not a candidate
-        free = [own for own, c in zip(written, table, strict=True) if str(c) not in ALIASES]
+        free = [name for name, c in zip(written, table, strict=True) if str(c) not in ALIASES]
         among = free if needed in ALIASES else written
         near = next(
             filter(None, (did_you_mean(word, among) for word in (needed, *ALIASES.get(needed, ())))), ""
@@ -238,10 +240,11 @@ def _sizes(table: pd.DataFrame, name: str) -> tuple[dict[str, int], list[str]]:
     sizes = pd.to_numeric(table["parameters"], errors="coerce")
     impossible = table.loc[(sizes <= 0) | np.isinf(sizes), "run"].unique()
     sizes = sizes.where((sizes > 0) & np.isfinite(sizes))
-    for run, own in sizes.groupby(table["run"], sort=False):
-        if own.nunique() > 1:
+    for run, sizes_of_run in sizes.groupby(table["run"], sort=False):
+        if sizes_of_run.nunique() > 1:
             raise InputError(
-                f"{name}: run {run} has parameters {own.min():g} and {own.max():g}; give one size"
+                f"{name}: run {run} has parameters {sizes_of_run.min():g} and {sizes_of_run.max():g}; "
+                f"give one size"
             )
     first = sizes.groupby(table["run"], sort=False).first()
     notes = [f"size unknown, parameters not above 0: {', '.join(impossible[:12])}"] if len(impossible) else []

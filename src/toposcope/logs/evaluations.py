@@ -51,12 +51,12 @@ def phase_of(line: str) -> str:
     >>> phase_of("Validation Loss at epoch 5: 2.5")
     ''
     """
-    if "poch" not in line or len(line) > _LONGEST or not (found := _PHASE.match(line)):
+    if "poch" not in line or len(line) > _LONGEST or not (match := _PHASE.match(line)):
         return ""
-    rest = line[found.end() :].lower()
-    if "." in rest.rstrip(". ") or "loss" in rest or (found[1] and "epoch" not in rest):
+    rest = line[match.end() :].lower()
+    if "." in rest.rstrip(". ") or "loss" in rest or (match[1] and "epoch" not in rest):
         return ""
-    return EVALUATION if found[1] else OF_TRAINING
+    return EVALUATION if match[1] else OF_TRAINING
 
 
 def phases_apart(table: pd.DataFrame, held: str) -> pd.DataFrame:
@@ -77,7 +77,7 @@ def phases_apart(table: pd.DataFrame, held: str) -> pd.DataFrame:
 def _moved(table: pd.DataFrame, losses: Sequence[str], at: np.ndarray, held: str) -> pd.DataFrame:
     """Return a table in which the losses of some records are held out."""
     table = table.copy()
-    for name in (one for one in losses if table[one].iloc[at].notna().any()):
+    for name in (loss for loss in losses if table[loss].iloc[at].notna().any()):
         moved = np.full(len(table), np.nan)
         moved[at] = table[name].to_numpy(float)[at]
         table[f"eval {name}"] = moved
@@ -119,8 +119,8 @@ def _repeats(where: np.ndarray, announced: np.ndarray) -> np.ndarray:
     before: np.ndarray | None = None
     for row, (place, is_announced) in enumerate(zip(where, announced, strict=True)):
         if before is not None:
-            known = ~np.isnan(place)
-            same[row] = bool((place[known] == before[known]).all())
+            finite = ~np.isnan(place)
+            same[row] = bool((place[finite] == before[finite]).all())
         before = before if is_announced else place
     return same
 
@@ -139,12 +139,16 @@ def prefixed(names: Collection[str], loss: str) -> str:
     >>> prefixed(["loss", "v_loss", "kl", "v_kl"], "loss"), prefixed(["loss", "v_loss", "entropy"], "loss")
     ('v_loss', '')
     """
-    name = next((one for one in names if one.lower() == _PREFIX + loss.lower()), "")
+    name = next((plain_name for plain_name in names if plain_name.lower() == _PREFIX + loss.lower()), "")
     if not name:
         return ""
-    plain = {one.lower() for one in names}
-    if sum(_PREFIX + one in plain for one in plain) > 1:
+    plain = {plain_name.lower() for plain_name in names}
+    if sum(_PREFIX + plain_name in plain for plain_name in plain) > 1:
         return name
-    others = [one for one in names if one not in (name, loss)]
-    alone = not any(phrase(one).kind == LOSS for one in others)
-    return name if alone and not any(word in one.lower() for one in others for word in _POLICY) else ""
+    others = [plain_name for plain_name in names if plain_name not in (name, loss)]
+    alone = not any(phrase(plain_name).kind == LOSS for plain_name in others)
+    return (
+        name
+        if alone and not any(word in plain_name.lower() for plain_name in others for word in _POLICY)
+        else ""
+    )

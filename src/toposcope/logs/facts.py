@@ -45,13 +45,13 @@ class Stated:
 def stated(row: Mapping[object, object]) -> dict[str, str]:
     """Return the `FACTS` and `SETTINGS` of a run's row, from its columns, then its configuration."""
     config = configuration(row.get("config"))
-    found = {}
+    stated_facts = {}
     for name, keys in (*FACTS.items(), *SETTINGS.items()):
         columns = (row.get(key) for key in keys) if name in FACTS else ()
         values = (_text(value) for value in (*columns, *(config.get(key) for key in keys)))
         if value := next(filter(None, values), ""):
-            found[name] = value
-    return found
+            stated_facts[name] = value
+    return stated_facts
 
 
 def configuration(config: object) -> Mapping[str, object]:
@@ -78,5 +78,5 @@ def size_of(value: object) -> float:
     >>> size_of(7408), size_of(float("nan")), size_of(None)
     (7408.0, 0.0, 0.0)
     """
-    known = isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0
-    return float(value) if known else 0.0  # type: ignore[arg-type]
+    is_size = isinstance(value, int | float | np.number) and np.isfinite(value) and value > 0
+    return float(value) if is_size else 0.0  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ def features_of(
     finite = table.replace([np.inf, -np.inf], np.nan)
     same = copies(finite, losses, features) if copies and features else {}
     if same:
-        notes.append("left out: " + ", ".join(f"{one} ({why})" for one, why in same.items()))
+        notes.append("left out: " + ", ".join(f"{column} ({why})" for column, why in same.items()))
         features = [c for c in features if c not in same]
     if not features:
         return None, notes

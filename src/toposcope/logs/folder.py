@@ -91,21 +91,25 @@ def log_files(
         listed = sorted(folder.iterdir())
     except OSError:
         return
-    of_mlflow = {"meta.yaml", "metrics"} <= {one.name for one in listed}
-    events = _has_events(folder) or any(one.name in TRAINED and _has_events(one) for one in listed)
+    of_mlflow = {"meta.yaml", "metrics"} <= {entry.name for entry in listed}
+    events = _has_events(folder) or any(entry.name in TRAINED and _has_events(entry) for entry in listed)
     if of_mlflow or (events and not read):
         yield folder
     if of_mlflow:
         return
-    alone = depth > 0 and any(one.suffix in _ALONE for one in listed)
-    for one in listed:
-        if not may_be_log(one) or str(one) in checkpoints or (is_event_file(one.name) and one.is_file()):
+    alone = depth > 0 and any(entry.suffix in _ALONE for entry in listed)
+    for entry in listed:
+        if (
+            not may_be_log(entry)
+            or str(entry) in checkpoints
+            or (is_event_file(entry.name) and entry.is_file())
+        ):
             continue
-        if one.is_dir():
-            if inside(one, depth + 1) and not alone:
-                yield from log_files(one, checkpoints, depth=depth + 1, read=read or events)
-        elif (one.is_file() or is_history(one.name)) and (one.suffix in _ALONE or not alone):
-            yield one  # a pipe or a device in the place of a log is told of by its reader
+        if entry.is_dir():
+            if inside(entry, depth + 1) and not alone:
+                yield from log_files(entry, checkpoints, depth=depth + 1, read=read or events)
+        elif (entry.is_file() or is_history(entry.name)) and (entry.suffix in _ALONE or not alone):
+            yield entry  # a pipe or a device in the place of a log is told of by its reader
 
 
 def _has_events(folder: Path) -> bool:

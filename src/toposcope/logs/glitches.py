@@ -62,9 +62,9 @@ def glitches(loss: np.ndarray) -> np.ndarray:
     [20]
     """
     n = len(loss)
-    found = np.zeros(n, dtype=bool)
+    spikes = np.zeros(n, dtype=bool)
     if n < FEWEST:
-        return found
+        return spikes
     size, begin = _off(loss), np.log(loss[:FEWEST])
     np.abs(size, out=size)
     middle, limit = median_of(size), np.empty(0)
@@ -72,15 +72,15 @@ def glitches(loss: np.ndarray) -> np.ndarray:
         np.maximum(middle, local, out=local)
         local *= SPREADS * 1.4826
         np.maximum(local, LEAST, out=local)
-        found[part] = size[part] > local
+        spikes[part] = size[part] > local
         limit = limit if len(limit) else local
-    found[:_EARLY] = _early(begin, limit)[:_EARLY]
-    found[0] = begin[0] - begin[1] > _FIRST
-    edges = np.flatnonzero(np.diff(np.r_[False, found, False]))
+    spikes[:_EARLY] = _early(begin, limit)[:_EARLY]
+    spikes[0] = begin[0] - begin[1] > _FIRST
+    edges = np.flatnonzero(np.diff(np.r_[False, spikes, False]))
     for start, stop in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
         if stop - start > MOST_IN_A_ROW:
-            found[start:stop] = False
-    return found
+            spikes[start:stop] = False
+    return spikes
 
 
 def _off(loss: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ def _early(log: np.ndarray, limit: np.ndarray) -> np.ndarray:
     A loss that falls is below what came before and above what comes after: a spike is above the loss before
     it, and a dip below the loss after it.
     """
-    found = np.zeros(len(log), dtype=bool)
+    spikes = np.zeros(len(log), dtype=bool)
     place = 2  # the first loss may be a glitch by itself, so the second is compared with nothing
     while place <= min(_EARLY + MOST_IN_A_ROW, len(log) - 1):  # a dip is seen where it ends
         if not log[place] - log[place - 1] > limit[place]:
@@ -156,14 +156,14 @@ def _early(log: np.ndarray, limit: np.ndarray) -> np.ndarray:
             continue
         stop = _spike_end(log, place, limit[place])
         if stop > place:
-            found[place:stop] = True
+            spikes[place:stop] = True
         else:
             start = place
             while start > 1 and log[place] - log[start - 1] > limit[place]:
                 start -= 1
-            found[start:place] = place - start <= MOST_IN_A_ROW and start > 1
+            spikes[start:place] = place - start <= MOST_IN_A_ROW and start > 1
         place = max(stop, place) + 1
-    return found
+    return spikes
 
 
 def _spike_end(log: np.ndarray, place: int, limit: float) -> int:

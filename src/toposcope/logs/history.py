@@ -74,7 +74,7 @@ def replaced_rows(log: Log | None, run: str) -> pd.DataFrame | None:
     """Return the rows of a run that a restart replaced; the only run of a log matches every name."""
     if log is None:
         return None
-    return next((one.replaced for one in log.runs if len(log.runs) == 1 or one.name == run), None)
+    return next((part.replaced for part in log.runs if len(log.runs) == 1 or part.name == run), None)
 
 
 def companions_in(rows: pd.DataFrame | None) -> pd.DataFrame | None:

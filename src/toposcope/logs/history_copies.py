@@ -62,9 +62,9 @@ def _maximum(runs: Runs, allowed: float) -> bool:
 
 def _is_extreme(x: np.ndarray, y: np.ndarray, choose: np.ufunc, allowed: float) -> bool:
     """Return whether y is the extreme of itself one row earlier and of x, and moves to x three times."""
-    made = choose(y[:-1], x[1:])
+    extremes = choose(y[:-1], x[1:])
     news = np.abs(np.diff(y)) > allowed
-    return bool((np.abs(y[1:] - made) <= allowed).all() and news.sum() >= 3 and (~news).any())
+    return bool((np.abs(y[1:] - extremes) <= allowed).all() and news.sum() >= 3 and (~news).any())
 
 
 def _mean(runs: Runs, allowed: float) -> bool:
@@ -140,10 +140,12 @@ def _shifted(runs: Runs, allowed: float) -> bool:
     return False
 
 
-def _fits(values: np.ndarray, made: np.ndarray, allowed: float) -> bool:
-    if len(values) < _LEAST or not abs(values[0] - made[0]) <= allowed:  # most fail at once: no pass over all
+def _fits(values: np.ndarray, extremes: np.ndarray, allowed: float) -> bool:
+    if (
+        len(values) < _LEAST or not abs(values[0] - extremes[0]) <= allowed
+    ):  # most fail at once: no pass over all
         return False
-    return bool((np.abs(values - made) <= allowed).all())
+    return bool((np.abs(values - extremes) <= allowed).all())
 
 
 _EQUATIONS: dict[str, Callable[[Runs, float], bool]] = {

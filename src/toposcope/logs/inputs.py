@@ -97,7 +97,7 @@ def tables_among(given: object) -> object:
     if is_in_memory(given):
         return frame_of(given)
     if isinstance(given, list | tuple):
-        return [frame_of(one) if is_in_memory(one) else one for one in given]
+        return [frame_of(table) if is_in_memory(table) else table for table in given]
     return given
 
 
@@ -143,8 +143,8 @@ def rows_of_columns(columns: Mapping[str, list[Any]], label: str) -> list[dict[s
             f"{label}: column {odd[0]!r} has {len(whole[odd[0]]):,} values, the longest has {most:,}",
             remedy="give columns of one length; None where there is no number",
         )
-    known = chosen(list(whole))
-    steps = {} if "step" in known else {"step": list(range(1, most + 1))}
+    meanings = chosen(list(whole))
+    steps = {} if "step" in meanings else {"step": list(range(1, most + 1))}
     full = {**steps, **whole}
     return [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
 

@@ -105,33 +105,37 @@ def run_of_forms(lines: Iterable[str], label: str) -> Run | None:
     """Return the records of lines by their forms; None if no form that comes again has a loss."""
     forms = [FormMeaning.of(rows) for rows in _forms(lines) if len(rows.at) >= _LEAST]
     records = sorted(
-        (record for meant in _agreeing(forms) for record in meant.records()), key=lambda one: one[0]
+        (record for meant in _agreeing(forms) for record in meant.records()), key=lambda pair: pair[0]
     )
     if not records:
         return None
-    own = [record for _, record in records]
+    own_records = [record for _, record in records]
     notes: tuple[str, ...] = ()
-    if not any(name.startswith(PLACED) and name not in (HELD, NOT_A_NUMBER) for one in own for name in one):
+    if not any(
+        name.startswith(PLACED) and name not in (HELD, NOT_A_NUMBER)
+        for record in own_records
+        for name in record
+    ):
         trained = 0
-        for record in own:
+        for record in own_records:
             trained += HELD not in record
             record[PLACED + STEP] = float(trained)
         notes = (COUNTED,)
-    run = placed(Run("", collected(own, label)))
+    run = placed(Run("", collected(own_records, label)))
     return replace(run, notes=(*run.notes, *notes)) if "step" in run.table else None
 
 
 def _forms(lines: Iterable[str]) -> list[Rows]:
     """Return the lines of a text by form."""
-    found: dict[LineForm, Rows] = {}
+    rows_by_form: dict[LineForm, Rows] = {}
     for at, line in enumerate(lines):
         if any(letter.isdigit() for letter in line[:_LONGEST]) and (read := _read(in_pairs(line[:_LONGEST]))):
             form, values = read
-            if form in found or len(found) < _MOST_FORMS:
-                rows = found.setdefault(form, Rows(form))
+            if form in rows_by_form or len(rows_by_form) < _MOST_FORMS:
+                rows = rows_by_form.setdefault(form, Rows(form))
                 rows.at.append(at)
                 rows.values.append(values)
-    return list(found.values())
+    return list(rows_by_form.values())
 
 
 def _read(line: str) -> tuple[LineForm, list[float]] | None:
@@ -141,12 +145,12 @@ def _read(line: str) -> tuple[LineForm, list[float]] | None:
     totals: list[bool] = []
     values: list[float] = []
     end = 0
-    for found in _NUMBER.finditer(line):
-        between = line[end : found.start()]
+    for match in _NUMBER.finditer(line):
+        between = line[end : match.start()]
         words.append(" ".join(_WORD.findall(between)[-_NEAR:]))
         totals.append(bool(values) and _OF.match(between) is not None)
-        values.append(number(found[0].replace("_", "")))
-        end = found.end()
+        values.append(number(match[0].replace("_", "")))
+        end = match.end()
     if not values or len(values) > _MOST_NUMBERS:
         return None
     return LineForm(tuple(words), tuple(totals)), values
@@ -199,40 +203,45 @@ def _agreeing(forms: Sequence[FormMeaning]) -> Iterator[FormMeaning]:
 
 def _losses(form: LineForm) -> list[tuple[int, str, bool]]:
     """Return the places of the losses of a form, their names, and whether they are held out."""
-    found: list[tuple[int, str, int, bool]] = []
+    losses: list[tuple[int, str, int, bool]] = []
     held = False
     for place, text in enumerate(form.words):
         for word in text.lower().replace("_", " ").split():
             held = word in HELD_OUT or (held and word not in TRAINED)
         meant = phrase(text) if text else None
         if meant is not None and meant.kind == LOSS and not form.totals[place]:
-            found.append((place, text, meant.order, held or meant.held_out))
+            losses.append((place, text, meant.order, held or meant.held_out))
     best: list[tuple[int, str, bool]] = []
     for side in (False, True):
-        own = [one for one in found if one[3] == side]
-        whole = [one for one in own if one[2] < PART]
-        if len(whole) != 1 and len(own) > 1:
-            best += [(place, f"eval {text}" if side else text, side) for place, text, _, _ in own]
-        elif own:
-            place = (whole or own)[0][0]
+        of_side = [loss for loss in losses if loss[3] == side]
+        whole = [loss for loss in of_side if loss[2] < PART]
+        if len(whole) != 1 and len(of_side) > 1:
+            best += [(place, f"eval {text}" if side else text, side) for place, text, _, _ in of_side]
+        elif of_side:
+            place = (whole or of_side)[0][0]
             best.append((place, "eval loss" if side else "loss", side))
     return best
 
 
 def _places(rows: Rows, losses: Sequence[int]) -> dict[str, int]:
     """Return which numbers of a form say where its records stand: by their words, or else by behaviour."""
-    form, found = rows.form, dict[str, int]()
+    form, places_by_kind = rows.form, dict[str, int]()
     free = [k for k in range(len(form.words)) if k not in losses and not form.totals[k]]
     if len(rows.at) >= _SURE:  # beside a number that changes, `batch 16` is no place
         free = [k for k in free if np.ptp(rows.column(k)) > 0 or phrase(form.words[k]).kind == EPOCH]
     for place in free:
         kind = phrase(form.words[place]).kind if form.words[place] else ""
-        if kind in _PLACES and kind not in found and _is_whole(rows.column(place)):
-            found[kind] = place
-        elif not form.words[place] and place and place - 1 == found.get(EPOCH) and PLACE not in found:
-            found[PLACE] = place  # `Epoch: [1][900/1047]`
-    if found:
-        return found
+        if kind in _PLACES and kind not in places_by_kind and _is_whole(rows.column(place)):
+            places_by_kind[kind] = place
+        elif (
+            not form.words[place]
+            and place
+            and place - 1 == places_by_kind.get(EPOCH)
+            and PLACE not in places_by_kind
+        ):
+            places_by_kind[PLACE] = place  # `Epoch: [1][900/1047]`
+    if places_by_kind:
+        return places_by_kind
     counters = [place for place in free if _counts(rows.column(place))]
     return {STEP: counters[0]} if counters else {}
 

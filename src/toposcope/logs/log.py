@@ -51,7 +51,7 @@ class Log:
     @property
     def said(self) -> str:
         """One line with the file, its dialect, and the columns that were used as step and loss."""
-        words = [f"{known} from {column!r}" for known, column in self.taken.items() if known in _SAID]
+        words = [f"{name} from {column!r}" for name, column in self.taken.items() if name in _SAID]
         sizes = sorted({run.parameters for run in self.runs if run.parameters})
         if sizes:
             words.append(f"{' and '.join(f'{size:,}' for size in sizes[:_SIZES])} parameters")
@@ -68,23 +68,23 @@ class Log:
         """All rows under canonical names; if there are several runs, with a first column `run`."""
         if len(self.runs) == 1:
             return self.runs[0].table
-        made = []
+        tables = []
         for run in self.runs:
-            own = run.table.drop(columns="run", errors="ignore")
-            own.insert(0, "run", run.name)
-            made.append(own)
-        return pd.concat(made, ignore_index=True)
+            run_rows = run.table.drop(columns="run", errors="ignore")
+            run_rows.insert(0, "run", run.name)
+            tables.append(run_rows)
+        return pd.concat(tables, ignore_index=True)
 
     @property
     def metrics(self) -> pd.DataFrame:
         """The store's metrics of every run: run, step, loss and the other columns with known names."""
         from toposcope.logs.metrics import tidy
 
-        made = []
+        tables = []
         for run in self.runs:
             groups = run.table.groupby("run", sort=False) if "run" in run.table else [(run.name, run.table)]
-            made += [tidy(own, str(name)) for name, own in groups]
-        return pd.concat(made, ignore_index=True)
+            tables += [tidy(rows, str(name)) for name, rows in groups]
+        return pd.concat(tables, ignore_index=True)
 
     @property
     def records(self) -> pd.DataFrame:
@@ -115,14 +115,14 @@ class Log:
     def __repr__(self) -> str:
         """Return what was read, then each run's last loss."""
         ends = []
-        for name, own in self.metrics.groupby("run", sort=False):
-            seen = own[np.isfinite(own["loss"])]
+        for name, rows in self.metrics.groupby("run", sort=False):
+            seen = rows[np.isfinite(rows["loss"])]
             last = (
                 f"loss {seen['loss'].iloc[-1]:.4g} at step {step_text(seen['step'].iloc[-1])}"
                 if len(seen)
                 else "no loss"
             )
-            ends.append(f"{name}: {len(own):,} steps, {last}")
+            ends.append(f"{name}: {len(rows):,} steps, {last}")
         return f"{self.said}\n" + listed(ends, "\n", most=_LISTED, last="\n", what="more runs")
 
     def _repr_html_(self) -> str:

@@ -91,7 +91,7 @@ def meaning(name: object) -> str:
     ('heldout_loss', 'parameters', 'mine')
     """
     text = plain(name)
-    return next((known for known, aliases in ALIASES.items() if text == known or text in aliases), text)
+    return next((role for role, aliases in ALIASES.items() if text == role or text in aliases), text)
 
 
 def chosen(columns: Collection[object]) -> dict[str, object]:
@@ -116,30 +116,32 @@ def chosen(columns: Collection[object]) -> dict[str, object]:
     {'step': 'step', 'loss': 'loss', 'learning_rate': 'lr', 'grad_norm': 'norm'}
     """
     by_name: dict[str, object] = {}
-    for column in sorted(columns, key=lambda one: str(one) in _COUNTERS):
+    for column in sorted(columns, key=lambda column: str(column) in _COUNTERS):
         by_name.setdefault(plain(column), column)
     counted = by_name.get("step") if str(by_name.get("step")) in _COUNTERS else None
-    found: dict[str, object] = {}
-    for known, aliases in ALIASES.items():
-        names = (known, *aliases) if known != "step" or counted is None else (*aliases, known)
+    columns_by_name: dict[str, object] = {}
+    for role, aliases in ALIASES.items():
+        names = (role, *aliases) if role != "step" or counted is None else (*aliases, role)
         if column := next((by_name[name] for name in names if name in by_name), None):
-            found[known] = column
-    if "step" not in found and (long := next((one for one in _PERIODS if one in by_name), None)):
-        found["step"] = by_name[long]
-    if "loss" not in found:
-        found |= {known: by_name[name] for known, name in _alike(by_name, found).items()}
-    if "heldout_loss" not in found and (held := _held_out(by_name, found)):
-        found["heldout_loss"] = by_name[held]
-    if "learning_rate" not in found:
+            columns_by_name[role] = column
+    if "step" not in columns_by_name and (
+        long := next((period for period in _PERIODS if period in by_name), None)
+    ):
+        columns_by_name["step"] = by_name[long]
+    if "loss" not in columns_by_name:
+        columns_by_name |= {role: by_name[name] for role, name in _alike(by_name, columns_by_name).items()}
+    if "heldout_loss" not in columns_by_name and (held := _held_out(by_name, columns_by_name)):
+        columns_by_name["heldout_loss"] = by_name[held]
+    if "learning_rate" not in columns_by_name:
         monitored = [column for column in columns if _LIGHTNING_RATE.match(str(column))]
-        found |= {"learning_rate": monitored[0]} if monitored else {}
-    if _NORM in by_name and {"loss", "learning_rate"} <= found.keys():
-        found.setdefault("grad_norm", by_name[_NORM])
-    order = {known: place for place, known in enumerate(ALIASES)}
-    return dict(sorted(found.items(), key=lambda one: order[one[0]]))
+        columns_by_name |= {"learning_rate": monitored[0]} if monitored else {}
+    if _NORM in by_name and {"loss", "learning_rate"} <= columns_by_name.keys():
+        columns_by_name.setdefault("grad_norm", by_name[_NORM])
+    order = {role: place for place, role in enumerate(ALIASES)}
+    return dict(sorted(columns_by_name.items(), key=lambda item: order[item[0]]))
 
 
-def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
+def _alike(names: Collection[str], names_before: Collection[str]) -> dict[str, str]:
     """Return the losses among plain names of which none is known, if each is the only one of its kind."""
     losses = [name for name in names if name.endswith("loss")]
     trained = [name for name in losses if not _opens_held_out(name)]
@@ -151,7 +153,7 @@ def _alike(names: Collection[str], found: Collection[str]) -> dict[str, str]:
         losses = [name for name in losses if _opens_held_out(name)]
     if taken := trained if len(trained) == 1 else known_last[:1]:
         return {"loss": taken[0]}
-    if not trained and len(losses) == 1 and "heldout_loss" not in found:
+    if not trained and len(losses) == 1 and "heldout_loss" not in names_before:
         return {"heldout_loss": losses[0]}
     return {}
 
@@ -168,14 +170,14 @@ def _is_part(name: str) -> bool:
     return name.startswith("loss_") and meant.kind == LOSS and not meant.held_out
 
 
-def _held_out(names: Collection[str], found: Mapping[str, object]) -> str:
+def _held_out(names: Collection[str], names_before: Mapping[str, object]) -> str:
     """Return the only held-out loss beside a loss of training, or else a held-out one in bits per byte.
 
     >>> _held_out(["main_loss", "validation_main_loss"], {"loss": ""}), _held_out(["loss", "val_bpb"], {})
     ('validation_main_loss', 'val_bpb')
     """
     ended = [name for name in names if name.endswith("_loss") and _says_held_out(name)]
-    if len(ended) == 1 and "loss" in found:
+    if len(ended) == 1 and "loss" in names_before:
         return ended[0]
     sets = [name.removesuffix("_loss") for name in ended]
     if ended and all(any(f"{of}_{other}" in names for other in _OF_A_SET) for of in sets):
@@ -206,8 +208,8 @@ def losses_among(columns: Collection[object]) -> list[str]:
     """
     from toposcope.logs.measures import parts_among
 
-    called = [str(one) for one in columns if {"loss", "losses"} & {*plain(one).split("_")}]
-    called.sort(key=lambda one: "loss" not in one.lower().rpartition("/")[2])
+    called = [str(column) for column in columns if {"loss", "losses"} & {*plain(column).split("_")}]
+    called.sort(key=lambda column: "loss" not in column.lower().rpartition("/")[2])
     return called or parts_among([*map(str, columns)])
 
 
@@ -219,8 +221,10 @@ def twins(columns: Collection[object], taken: Mapping[str, object]) -> dict[str,
     """
     used = {str(column) for column in taken.values()}
     others = [str(column) for column in columns if str(column) not in used]
-    found = {known: [one for one in others if meaning(one) == known] for known in taken if known != "step"}
-    return {known: alike for known, alike in found.items() if alike}
+    alike_names = {
+        role: [column for column in others if meaning(column) == role] for role in taken if role != "step"
+    }
+    return {role: alike for role, alike in alike_names.items() if alike}
 
 
 def units(taken: Mapping[str, str]) -> list[str]:

@@ -55,11 +55,11 @@ def read_measured(
         return CSV.name, runs
     names = _names_in_lines(lines(blob))
     content = "\n".join(_with_losses(lines(blob), names)) + "\n"
-    found = read(MemoryBlob(content.encode("utf-8", "replace"), blob.label), dialects)
-    if found is None:
+    run_log = read(MemoryBlob(content.encode("utf-8", "replace"), blob.label), dialects)
+    if run_log is None:
         return None
     back = {new: old for old, new in names.items()}
-    return found[0], [_under_own_names(run, back) for run in found[1]]
+    return run_log[0], [_under_own_names(run, back) for run in run_log[1]]
 
 
 def _table_of_measures(blob: Blob) -> Sequence[Run]:
@@ -117,33 +117,35 @@ def _names_in_lines(whole: Iterable[str]) -> dict[str, str]:
     beside: Counter[str] = Counter()
     parts: Counter[str] = Counter()
     for _, line in zip(range(_LOOKED_AT), whole, strict=False):
-        found = {one["name"]: one["number"] for one in _PAIR.finditer(line[:_LONGEST])}
-        parts.update(parts_among(list(found)))
-        counted = [name for name, text in found.items() if _counts(name, text, found)]
+        numbers_by_name = {match["name"]: match["number"] for match in _PAIR.finditer(line[:_LONGEST])}
+        parts.update(parts_among(list(numbers_by_name)))
+        counted = [name for name, text in numbers_by_name.items() if _counts(name, text, numbers_by_name)]
         counts.update(counted)
-        if "learn" in found and "test" in found:
+        if "learn" in numbers_by_name and "test" in numbers_by_name:
             counts["test"] += 1
         if counted:
-            beside.update(name for name in found if name not in counted)
-    measures = {name: one for name in counts if (one := measure(name))}
-    often = {name: one for name, one in measures.items() if counts[name] > 1}
+            beside.update(name for name in numbers_by_name if name not in counted)
+    measures = {name: measured for name in counts if (measured := measure(name))}
+    often = {name: measured for name, measured in measures.items() if counts[name] > 1}
     roles = losses_of_measures(often, (name for name in beside if beside[name] > 1 and name != "test"))
     if roles.get("loss") == "learn" and counts["test"]:
         roles["heldout_loss"] = "test"
     new = {"loss": "train loss", "heldout_loss": "val loss"}
-    own = {
+    loss_names = {
         name: new[role] if words_of(name)[1:] or name in ("learn", "test") else "loss"
         for role, name in roles.items()
     }
-    return own or {name: f"{name} loss" for name in parts if parts[name] > 1}
+    return loss_names or {name: f"{name} loss" for name in parts if parts[name] > 1}
 
 
-def _counts(name: str, text: str, found: Collection[str]) -> bool:
+def _counts(name: str, text: str, names_in_line: Collection[str]) -> bool:
     """Return whether a name with its number is a measure: one with decimals, and no time."""
-    one = measure(name)
-    if one is None or text.startswith("-") or not ("." in text or "e" in text.lower() or "n" in text):
+    measured = measure(name)
+    if measured is None or text.startswith("-") or not ("." in text or "e" in text.lower() or "n" in text):
         return False
-    return one.rank != SUM or not any(word in _TIMES for other in found for word in words_of(other))
+    return measured.rank != SUM or not any(
+        word in _TIMES for other in names_in_line for word in words_of(other)
+    )
 
 
 def _with_losses(whole: Iterable[str], names: Mapping[str, str]) -> Iterator[str]:
@@ -154,25 +156,25 @@ def _with_losses(whole: Iterable[str], names: Mapping[str, str]) -> Iterator[str
         line = _DARTS.sub(_batch_and_loss, line)
         line = _RULED.sub(r"\1:", line)
         if names:
-            line = _PAIR.sub(lambda found: _renamed(found, names), line[:_LONGEST])
+            line = _PAIR.sub(lambda match: _renamed(match, names), line[:_LONGEST])
         yield line
 
 
-def _batch_and_loss(found: re.Match[str]) -> str:
+def _batch_and_loss(match: re.Match[str]) -> str:
     """Return the words for a batch and its loss; a batch of an evaluation is no place in training."""
-    return f"train batch {found['batch']}, train loss: " if found["batch"] else "valid loss: "
+    return f"train batch {match['batch']}, train loss: " if match["batch"] else "valid loss: "
 
 
-def _renamed(found: re.Match[str], names: Mapping[str, str]) -> str:
-    new = names.get(found["name"])
-    return f"{new}: {found['number']}" if new else found[0]
+def _renamed(match: re.Match[str], names: Mapping[str, str]) -> str:
+    new = names.get(match["name"])
+    return f"{new}: {match['number']}" if new else match[0]
 
 
 def _under_own_names(run: Run, back: Mapping[str, str]) -> Run:
     """Return a run whose losses have the names that its text gives them."""
-    own = {new: old for new, old in back.items() if new in run.table}
-    marks = {nan_column(new): nan_column(old) for new, old in own.items()}
-    roles = {meaning: own.get(column, column) for meaning, column in run.roles.items()}
-    named = {role: column for role, column in roles.items() if column in own.values()}
-    table = run.table.rename(columns={**own, **marks})
+    names_before = {new: old for new, old in back.items() if new in run.table}
+    marks = {nan_column(new): nan_column(old) for new, old in names_before.items()}
+    roles = {meaning: names_before.get(column, column) for meaning, column in run.roles.items()}
+    named = {role: column for role, column in roles.items() if column in names_before.values()}
+    table = run.table.rename(columns={**names_before, **marks})
     return replace(run, table=table, roles=roles, notes=(*run.notes, *notes_of(named)))

@@ -84,8 +84,8 @@ def is_clear(name: str) -> bool:
     (True, True, False)
     """
     words = words_of(name)
-    known = _CLEAR | _WORDS | _LEARNT | HELD_OUT
-    return not words or any(word in known or word.startswith("acc") for word in words)
+    plain_words = _CLEAR | _WORDS | _LEARNT | HELD_OUT
+    return not words or any(word in plain_words or word.startswith("acc") for word in words)
 
 
 def with_measures(tables: Sequence[pd.DataFrame], taken: dict[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -98,7 +98,7 @@ def with_measures(tables: Sequence[pd.DataFrame], taken: dict[str, str]) -> tupl
     {'step': 'epoch'}
     """
     columns = {str(c): table[c] for table in tables for c in table if str(c) not in taken.values()}
-    names = {c: one for c in columns if (one := measure(c)) and _is_minimised(columns[c])}
+    names = {c: measured for c in columns if (measured := measure(c)) and _is_minimised(columns[c])}
     roles = losses_of_measures(names, (c for c in columns if c not in names))
     return {**taken, **roles}, notes_of(roles)
 
@@ -111,17 +111,17 @@ def _is_minimised(column: pd.Series) -> bool:
 
 def losses_of_measures(names: Mapping[str, MinimisedMeasure], beside: Iterable[str]) -> dict[str, str]:
     """Return the loss and the held-out loss among measures by name, both of one measure."""
-    trained = {one.rank for one in names.values() if not one.held_out}
-    ranks = trained or {one.rank for one in names.values()}
+    trained = {measured.rank for measured in names.values() if not measured.held_out}
+    ranks = trained or {measured.rank for measured in names.values()}
     rank = SUM  # a total has parts of any name, and is none without them
     if all(map(is_clear, beside)):
         rank = min(ranks - {SUM}, default=-1)
     if rank not in ranks:
         return {}
     roles: dict[str, str] = {}
-    for name, one in names.items():
-        if one.rank == rank:
-            roles.setdefault("heldout_loss" if one.held_out else "loss", name)
+    for name, measured in names.items():
+        if measured.rank == rank:
+            roles.setdefault("heldout_loss" if measured.held_out else "loss", name)
     return roles
 
 
@@ -136,6 +136,6 @@ def parts_among(columns: Collection[str]) -> list[str]:
     >>> parts_among(["epoch", "D_A", "G_A", "cycle_A"]), parts_among(["epoch", "G", "lr"])
     (['D_A', 'G_A', 'cycle_A'], [])
     """
-    both = all(any(form.fullmatch(one) for one in columns) for form in (_GENERATOR, _DISCRIMINATOR))
+    both = all(any(form.fullmatch(column) for column in columns) for form in (_GENERATOR, _DISCRIMINATOR))
     forms = (_GENERATOR, _DISCRIMINATOR, _BESIDE_THEM)
-    return [one for one in columns if any(form.fullmatch(one) for form in forms)] if both else []
+    return [column for column in columns if any(form.fullmatch(column) for form in forms)] if both else []

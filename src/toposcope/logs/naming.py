@@ -43,18 +43,18 @@ def names_of_paths(paths: Iterable[str], *, stems: bool = False) -> dict[str, st
 def _tails(parts: list[tuple[str, ...]]) -> list[str]:
     """Return the name of each path by its parts; the paths are distinct."""
     if len(parts) > 1:
-        while len({one[-1] for one in parts}) == 1 and all(len(one) > 1 for one in parts):
-            parts = [one[:-1] for one in parts]
-    return [_tail(one, parts) for one in parts]
+        while len({part[-1] for part in parts}) == 1 and all(len(part) > 1 for part in parts):
+            parts = [part[:-1] for part in parts]
+    return [_tail(part, parts) for part in parts]
 
 
-def _tail(own: tuple[str, ...], parts: list[tuple[str, ...]]) -> str:
+def _tail(own_parts: tuple[str, ...], parts: list[tuple[str, ...]]) -> str:
     """Return the shortest end of a path that no other path has."""
-    same = [other for other in parts if other != own and other[-1] == own[-1]]
+    same = [other for other in parts if other != own_parts and other[-1] == own_parts[-1]]
     depth = 1
-    while depth < len(own) and any(other[-depth:] == own[-depth:] for other in same):
+    while depth < len(own_parts) and any(other[-depth:] == own_parts[-depth:] for other in same):
         depth += 1
-    return str(PurePath(*own[-depth:]))
+    return str(PurePath(*own_parts[-depth:]))
 
 
 def refuse_same_names(named: Iterable[tuple[str, str]]) -> None:

@@ -213,9 +213,9 @@ def objective_of(rows: pd.DataFrame, column: str = "loss") -> LossKind:
             return LossKind.ACCURACY
     names = _logged_names(rows, column)
     loss = _finite(rows, column)
-    if any(_PREFERENCE.search(one) for one in names) or _begins_as_a_coin(loss, names):
+    if any(_PREFERENCE.search(name) for name in names) or _begins_as_a_coin(loss, names):
         return LossKind.PREFERENCE
-    if any((_REWARD.search(one) or _ADVANTAGE.search(one)) and not _TIMES.search(one) for one in names):
+    if any((_REWARD.search(name) or _ADVANTAGE.search(name)) and not _TIMES.search(name) for name in names):
         return LossKind.POLICY
     weak = _weak_signs(names)
     if _trendless(loss):
@@ -238,9 +238,13 @@ def companions(rows: pd.DataFrame, column: str = "loss") -> tuple[Companion, ...
             choice.setdefault(direction, []).append(name)
     chosen = {direction: _preferred(direction, names) for direction, names in choice.items()}
     return tuple(
-        Companion(chosen[one], one, negated=one is Direction.ENTROPY and _below_zero(rows[chosen[one]]))
-        for one in Direction
-        if one in chosen
+        Companion(
+            chosen[direction],
+            direction,
+            negated=direction is Direction.ENTROPY and _below_zero(rows[chosen[direction]]),
+        )
+        for direction in Direction
+        if direction in chosen
     )
 
 
@@ -262,12 +266,14 @@ def described(objective: LossKind, beside: Iterable[Companion] = ()) -> str:
     """
     if objective.has_trend:
         return ""
-    said = f"the loss is {objective.noun}"
-    judging = (one.direction for one in beside if one.direction is not Direction.SPREAD)
-    directions = list(dict.fromkeys("KL" if one is Direction.STEP_KL else one.value for one in judging))
+    opening = f"the loss is {objective.noun}"
+    judging = (companion.direction for companion in beside if companion.direction is not Direction.SPREAD)
+    directions = list(
+        dict.fromkeys("KL" if direction is Direction.STEP_KL else direction.value for direction in judging)
+    )
     if objective in (LossKind.AUXILIARY, LossKind.ACCURACY) or not directions:
-        return f"{said}: its level and its trend are not judged"
-    return f"{said}: judged by {listed(directions)}"
+        return f"{opening}: its level and its trend are not judged"
+    return f"{opening}: judged by {listed(directions)}"
 
 
 def _direction(name: str) -> Direction | None:
@@ -285,7 +291,7 @@ def _direction(name: str) -> Direction | None:
 
 def _preferred(direction: Direction, names: list[str]) -> str:
     order = _FIRST.get(direction, ())
-    return min(names, key=lambda one: (_place(plain(one), order), len(one)))
+    return min(names, key=lambda name: (_place(plain(name), order), len(name)))
 
 
 def _place(name: str, order: tuple[str, ...]) -> int:
@@ -305,8 +311,8 @@ def _logged_names(rows: pd.DataFrame, column: str) -> list[str]:
 def _weak_signs(names: list[str]) -> int:
     """Return how many kinds of columns there are that policies log, and others log too."""
     patterns = (_SCORE, _KL, _ENTROPY, _CLIPPED, _POLICY_LOSS)
-    usable = [one for one in names if not _TIMES.search(one) and "cross_entropy" not in one]
-    return sum(any(pattern.search(one) for one in usable) for pattern in patterns)
+    usable = [name for name in names if not _TIMES.search(name) and "cross_entropy" not in name]
+    return sum(any(pattern.search(name) for name in usable) for pattern in patterns)
 
 
 def _finite(rows: pd.DataFrame, column: str) -> np.ndarray:
@@ -321,14 +327,14 @@ def _finite(rows: pd.DataFrame, column: str) -> np.ndarray:
 
 def _below_zero(values: pd.Series) -> bool:
     """Return whether no value is above 0, and some are below."""
-    known = np.asarray(values, float)
-    known = known[np.isfinite(known)]
-    return bool(len(known) and known.max() <= 0 and known.min() < 0)
+    finite = np.asarray(values, float)
+    finite = finite[np.isfinite(finite)]
+    return bool(len(finite) and finite.max() <= 0 and finite.min() < 0)
 
 
 def _begins_as_a_coin(loss: np.ndarray, names: list[str]) -> bool:
     """Return whether a loss begins at log 2 and stays near it for a third, with an accuracy beside it."""
-    if not len(loss) or not any(re.search(r"(^|_)acc(urac\w*)?(_|$)", one) for one in names):
+    if not len(loss) or not any(re.search(r"(^|_)acc(urac\w*)?(_|$)", name) for name in names):
         return False
     first = loss[: max(1, len(loss) // _PARTS)]
     return bool(_COIN[0] <= loss[0] <= _COIN[1] and np.median(first) > 0.6)

@@ -81,8 +81,8 @@ def logs_of_runs(
             for run, folder in runs.items()
         }
     claims = Counter(name for names in near.values() for name in names)
-    own = {run: [name for name in names if claims[name] == 1] for run, names in near.items()}
-    return {run: _log_of(names, rows, chosen) for run, names in own.items() if names}
+    unshared = {run: [name for name in names if claims[name] == 1] for run, names in near.items()}
+    return {run: _log_of(names, rows, chosen) for run, names in unshared.items() if names}
 
 
 def agreeing(names: Sequence[str]) -> list[str]:

@@ -59,22 +59,22 @@ def placed(run: Run) -> Run:
         step = np.where(usable, step, np.nan)
     filled = pd.Series(step).ffill().bfill().to_numpy(float) if np.isnan(step).any() else step
     kept = (filled >= 0) & ~(trained & np.isnan(step))
-    made = _visible(table)
+    rows = _visible(table)
     if (late := trained & np.isnan(step) & _logged(table, roles.get("heldout_loss", ""))).any():
-        made.loc[late, main] = np.nan  # at the end of an epoch, the mean of its losses stands beside
+        rows.loc[late, main] = np.nan  # at the end of an epoch, the mean of its losses stands beside
         kept |= late & (filled >= 0)
     epoch = _column(table, EPOCH)
     if not np.isnan(epoch).all() and (notes or not name.endswith(EPOCH)):
-        made["epoch"] = epoch
+        rows["epoch"] = epoch
     if not main and (phase := in_phases(table, losses, step)) is not None:
-        made.insert(0, "loss", phase)
+        rows.insert(0, "loss", phase)
         roles, notes = {"loss": "loss"}, (*notes, f"each run has a loss of its own: {', '.join(losses)}")
-    made.insert(0, "step", filled)
+    rows.insert(0, "step", filled)
     if planned:
         stated = _of(table, name, trained) == planned
-        made[PLANNED] = _planned(table[name + OF], step, trained, planned) if stated else float(planned)
-    made = wanted_rows(made, kept).reset_index(drop=True)
-    return replace(run, table=made, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
+        rows[PLANNED] = _planned(table[name + OF], step, trained, planned) if stated else float(planned)
+    rows = wanted_rows(rows, kept).reset_index(drop=True)
+    return replace(run, table=rows, roles={"step": "step", **roles}, notes=(*run.notes, *notes))
 
 
 def _logged(table: pd.DataFrame, name: str) -> np.ndarray:
@@ -96,7 +96,7 @@ def _by_epoch_of(table: pd.DataFrame) -> pd.DataFrame:
     if name + OF not in table or PLACED + EPOCH in table:
         return table
     trained = ~_logged(table, HELD) & table[name + OF].notna().to_numpy()
-    first, second = (table[one].to_numpy(float)[trained] for one in (name, name + OF))
+    first, second = (table[column].to_numpy(float)[trained] for column in (name, name + OF))
     within = np.diff(first) == 0
     if not within.any() or within.mean() < _ENOUGH or not (np.diff(second)[within] > 0).all():
         return table
@@ -113,22 +113,28 @@ def losses_of(table: pd.DataFrame) -> dict[str, str]:
     from toposcope.logs.evaluations import prefixed
 
     meant = {str(c): phrase(str(c)) for c in table if not str(c).startswith(PLACED)}
-    meant = {name: one for name, one in meant.items() if not is_nan_column(name)}
-    found: dict[str, str] = {}
+    meant = {name: column_meaning for name, column_meaning in meant.items() if not is_nan_column(name)}
+    names_by_role: dict[str, str] = {}
     for role, held in (("loss", False), ("heldout_loss", True)):
-        names = [name for name, one in meant.items() if one.kind == LOSS and one.held_out == held]
+        names = [
+            name
+            for name, column_meaning in meant.items()
+            if column_meaning.kind == LOSS and column_meaning.held_out == held
+        ]
         counts = {name: int(table[name].notna().sum()) for name in names}
         whole = [name for name in names if meant[name].order < PART]
         most = max((counts[name] for name in whole), default=0)
         often = [name for name in whole if counts[name] >= _ENOUGH * most]
         if often:
             first = min(often, key=lambda name: (meant[name].order, "test" in name.lower()))
-            found[role] = first if held else _said_trained(table, first, often, meant)
+            names_by_role[role] = first if held else _said_trained(table, first, often, meant)
         elif len(names) == 1:
-            found[role] = names[0]
-    if "heldout_loss" not in found and (v_loss := prefixed(list(meant), found.get("loss", ""))):
-        found["heldout_loss"] = v_loss
-    return found
+            names_by_role[role] = names[0]
+    if "heldout_loss" not in names_by_role and (
+        v_loss := prefixed(list(meant), names_by_role.get("loss", ""))
+    ):
+        names_by_role["heldout_loss"] = v_loss
+    return names_by_role
 
 
 def _said_trained(table: pd.DataFrame, first: str, names: Sequence[str], meant: Mapping[str, Phrase]) -> str:
@@ -155,8 +161,8 @@ def _place(table: pd.DataFrame, trained: np.ndarray) -> str:
 
 def _changes(values: np.ndarray, trained: np.ndarray) -> bool:
     """Return whether the records with a loss have several values, without a table of them."""
-    known = trained & ~np.isnan(values)
-    return bool(((values != values[int(known.argmax())]) & known).any())
+    known_trained = trained & ~np.isnan(values)
+    return bool(((values != values[int(known_trained.argmax())]) & known_trained).any())
 
 
 def _rises(table: pd.DataFrame, name: str, trained: np.ndarray) -> bool:
@@ -167,11 +173,11 @@ def _rises(table: pd.DataFrame, name: str, trained: np.ndarray) -> bool:
 
 def _column(table: pd.DataFrame, name: str) -> np.ndarray:
     """Return a place that a line names, or else the line above it; NaN where neither does."""
-    found = np.broadcast_to(np.nan, len(table))  # of a column that no line names, this needs no memory
+    values = np.broadcast_to(np.nan, len(table))  # of a column that no line names, this needs no memory
     for column in (PLACED + name, HEADING + PLACED + name):
         if column in table:
-            found = np.where(np.isnan(found), table[column].to_numpy(float), found)
-    return found
+            values = np.where(np.isnan(values), table[column].to_numpy(float), values)
+    return values
 
 
 def _of(table: pd.DataFrame, name: str, trained: np.ndarray) -> int:
@@ -191,9 +197,9 @@ def _planned(stated: pd.Series, step: np.ndarray, trained: np.ndarray, usual: in
     part[rows[1:]] = np.diff(step[rows]) < 0
     of = stated.to_numpy(float)
     part, planned = np.cumsum(part), np.full(len(step), float(usual))
-    for own in (part == k for k in np.unique(part)):
-        values, counts = np.unique(of[own & trained & np.isfinite(of)], return_counts=True)
-        planned[own] = values[counts.argmax()] if len(values) else usual
+    for rows_of_part in (part == k for k in np.unique(part)):
+        values, counts = np.unique(of[rows_of_part & trained & np.isfinite(of)], return_counts=True)
+        planned[rows_of_part] = values[counts.argmax()] if len(values) else usual
     return planned
 
 
@@ -220,12 +226,12 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
     if name.endswith(GLOBAL) or np.isnan(epoch)[trained].mean() > _ENOUGH:
         return values, planned if epochs < 2 else 0, ()
     if not _local(values[trained], epoch[trained]):
-        one = np.nanmin(epoch[trained]) == np.nanmax(epoch[trained])
-        return values, 0 if one and epochs > 1 else planned, ()
+        single_epoch = np.nanmin(epoch[trained]) == np.nanmax(epoch[trained])
+        return values, 0 if single_epoch and epochs > 1 else planned, ()
     first = np.nanmin(epoch[trained])
     if not planned and len(ends := _ends_of_runs(epoch, trained)) > 1:
         steps = np.full(len(values), np.nan)
-        for run in (slice(*one) for one in pairwise([0, *ends])):  # each has epochs of its own length
+        for run in (slice(*bounds) for bounds in pairwise([0, *ends])):  # each has epochs of its own length
             length = _length(values[run][trained[run]], epoch[run][trained[run]])
             steps[run] = values[run] + (epoch[run] - first) * length
         return steps, 0, ("steps counted within the epoch and on over the epochs",)
@@ -241,8 +247,10 @@ def _ends_of_runs(epoch: np.ndarray, trained: np.ndarray) -> list[int]:
     [3, 5]
     """
     rows = np.flatnonzero(trained & np.isfinite(epoch))
-    own = epoch[rows]
-    falls = np.flatnonzero((np.diff(own, prepend=own[:1]) < 0) & (own <= own[:1]))
+    epochs_of_rows = epoch[rows]
+    falls = np.flatnonzero(
+        (np.diff(epochs_of_rows, prepend=epochs_of_rows[:1]) < 0) & (epochs_of_rows <= epochs_of_rows[:1])
+    )
     return [*rows[falls].tolist(), len(epoch)]
 
 
@@ -291,19 +299,21 @@ def _of_processes(epoch: np.ndarray, table: pd.DataFrame, trained: np.ndarray) -
 def _counted(epoch: np.ndarray, trained: np.ndarray) -> np.ndarray:
     """Return the records with a loss, counted from 1; again from 1 where the epoch returns to the first."""
     step = np.full(len(epoch), np.nan)
-    own = epoch[trained]
-    begins = np.flatnonzero((np.diff(own, prepend=np.inf) < 0) & (own <= own[0]))
-    starts = np.zeros(len(own))
+    trained_epochs = epoch[trained]
+    begins = np.flatnonzero(
+        (np.diff(trained_epochs, prepend=np.inf) < 0) & (trained_epochs <= trained_epochs[0])
+    )
+    starts = np.zeros(len(trained_epochs))
     starts[begins] = np.diff(begins, prepend=0)
-    step[trained] = np.arange(1, len(own) + 1) - np.cumsum(starts)
+    step[trained] = np.arange(1, len(trained_epochs) + 1) - np.cumsum(starts)
     return step
 
 
 def _local(step: np.ndarray, epoch: np.ndarray) -> bool:
     """Return whether a step begins again with every epoch: it does not rise where the epoch does."""
-    known = np.isfinite(step) & np.isfinite(epoch)
-    rises = np.diff(epoch[known]) > 0
-    return bool(rises.any()) and bool((np.diff(step[known])[rises] <= 0).mean() > _ENOUGH)
+    finite = np.isfinite(step) & np.isfinite(epoch)
+    rises = np.diff(epoch[finite]) > 0
+    return bool(rises.any()) and bool((np.diff(step[finite])[rises] <= 0).mean() > _ENOUGH)
 
 
 def _length(step: np.ndarray, epoch: np.ndarray) -> int:
@@ -312,8 +322,8 @@ def _length(step: np.ndarray, epoch: np.ndarray) -> int:
     >>> _length(np.array([0, 10, 20, 0, 10.0]), np.array([0, 0, 0, 1, 1.0]))
     30
     """
-    known = np.isfinite(step) & np.isfinite(epoch)
-    step, epoch = step[known], epoch[known]
+    finite = np.isfinite(step) & np.isfinite(epoch)
+    step, epoch = step[finite], epoch[finite]
     inside = np.diff(step)[np.diff(epoch) == 0]
     stride = float(np.median(inside[inside > 0])) if (inside > 0).any() else 0.0
     return int(max(step.max() + (stride if step.min() == 0 else 0.0), 1.0))

@@ -55,20 +55,20 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
     """
     place = Path(os.path.realpath(log)).parent
     if log.name == LIGHTNING_METRICS and not alone:
-        found = files.lightning_facts(LocalFolder(place))
-        return found | {PLAN_FROM: "hparams.yaml"} if found else {}
+        facts = files.lightning_facts(LocalFolder(place))
+        return facts | {PLAN_FROM: "hparams.yaml"} if facts else {}
     if not alone:
         return {}
     for file in _files(place):
-        if os.path.realpath(file) != os.path.realpath(log) and (found := files.stated_plan(_read(file))):
-            return found | {PLAN_FROM: str(file.relative_to(place))}
+        if os.path.realpath(file) != os.path.realpath(log) and (facts := files.stated_plan(_read(file))):
+            return facts | {PLAN_FROM: str(file.relative_to(place))}
     if not (place / NANOGPT_CHECKPOINT).is_file():
         return {}
     try:
-        found = files.facts_beside(LocalFolder(place))
+        facts = files.facts_beside(LocalFolder(place))
     except SourceError as error:
         raise SourceError(f"{NANOGPT_CHECKPOINT} beside it states no plan: {error}") from error
-    return found | {PLAN_FROM: NANOGPT_CHECKPOINT} if found else {}
+    return facts | {PLAN_FROM: NANOGPT_CHECKPOINT} if facts else {}
 
 
 def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,18 +81,18 @@ def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, An
     if not theirs or mine in (None, theirs):
         return {**beside, **own}
     file = beside.get(PLAN_FROM)
-    said = f"{file} {BESIDE} plans {theirs:,} steps, the log itself {mine:,}: the log's plan is used"
-    return {**own, PLAN_UNUSED: said}
+    note = f"{file} {BESIDE} plans {theirs:,} steps, the log itself {mine:,}: the log's plan is used"
+    return {**own, PLAN_UNUSED: note}
 
 
 def _files(place: Path) -> Iterator[Path]:
     """Yield the files of a folder that may state a plan, the most reliable first."""
     states = [place / TRAINER_STATE]
-    folders = [one for one in place.glob("checkpoint-*") if files.step_of(one.name) is not None]
-    folders.sort(key=lambda one: files.step_of(one.name) or 0, reverse=True)
-    states += [one / TRAINER_STATE for one in folders]
-    yield from (one for one in states[:2] if one.is_file())
-    inside = {one.name.lower(): one for one in place.iterdir() if one.is_file()} if place.is_dir() else {}
+    folders = [path for path in place.glob("checkpoint-*") if files.step_of(path.name) is not None]
+    folders.sort(key=lambda folder: files.step_of(folder.name) or 0, reverse=True)
+    states += [folder / TRAINER_STATE for folder in folders]
+    yield from (state for state in states[:2] if state.is_file())
+    inside = {path.name.lower(): path for path in place.iterdir() if path.is_file()} if place.is_dir() else {}
     for stem in _STEMS:
         for suffix in _SUFFIXES:
             if stem + suffix in inside:
@@ -108,14 +108,14 @@ def _read(file: Path) -> Mapping[str, Any]:
             return {}
         text = file.read_text(encoding="utf-8", errors="replace")
         if file.suffix == ".json":
-            said = json.loads(text)
+            settings = json.loads(text)
         elif file.suffix == ".toml":
-            said = tomllib.loads(text)
+            settings = tomllib.loads(text)
         else:
-            said = files.read_yaml(text)
+            settings = files.read_yaml(text)
     except (OSError, ValueError, RecursionError) as error:
         why = str(error).splitlines()[0][:80]
         raise SourceError(f"{file.name} beside it states no plan: it cannot be read ({why})") from error
-    if file.name == TRAINER_STATE and isinstance(said, Mapping):
-        return {"max_steps": said.get("max_steps")}
-    return said if isinstance(said, Mapping) else {}
+    if file.name == TRAINER_STATE and isinstance(settings, Mapping):
+        return {"max_steps": settings.get("max_steps")}
+    return settings if isinstance(settings, Mapping) else {}

@@ -41,8 +41,8 @@ def stated_plan(config: Mapping[str, object], rows: pd.DataFrame) -> StatedPlan:
     schedule = _schedule_of(rate) if isinstance(rate, Mapping) else None
     if schedule is None or "learning_rate" not in rows or not rows["learning_rate"].notna().any():
         return StatedPlan(end, schedule, tuple(notes))
-    known = rows[rows["learning_rate"].notna()].sort_values("step")
-    step, logged = known["step"].to_numpy(float), known["learning_rate"].to_numpy(float)
+    planned_rows = rows[rows["learning_rate"].notna()].sort_values("step")
+    step, logged = planned_rows["step"].to_numpy(float), planned_rows["learning_rate"].to_numpy(float)
     reached = float(schedule.at(step).max())
     scaled = Schedule(schedule.step, schedule.rate * (logged.max() / reached)) if reached > 0 else schedule
     if why := scaled.mismatch(step, logged):
@@ -60,13 +60,17 @@ def _schedule_of(rate: Mapping[str, object]) -> Schedule | None:
     if not (peak > 0 and 0 <= warmup < end <= steps):
         return None
     if rate.get("kind") == "cosine":
-        made = cosine(peak=peak, last=last, steps=int(end), warmup=int(warmup))
+        planned = cosine(peak=peak, last=last, steps=int(end), warmup=int(warmup))
     else:
         knots = np.array([warmup, end])
-        made = Schedule(knots, np.array([peak, last]))
+        planned = Schedule(knots, np.array([peak, last]))
         if warmup > 0:
-            made = Schedule(np.r_[0.0, made.step], np.r_[0.0, made.rate])
-    return made if end == steps else Schedule(np.r_[made.step, steps], np.r_[made.rate, made.rate[-1]])
+            planned = Schedule(np.r_[0.0, planned.step], np.r_[0.0, planned.rate])
+    return (
+        planned
+        if end == steps
+        else Schedule(np.r_[planned.step, steps], np.r_[planned.rate, planned.rate[-1]])
+    )
 
 
 def recipe_schedule(config: Mapping[str, object]) -> Schedule | None:

@@ -257,7 +257,7 @@ def log_of_runs(
         taken["step"] = steady_step(tables, taken["step"], columns)
     if strict:
         _refuse_unknown(taken, columns, label)
-    text = dialect in {one.name for one in TEXTS}
+    text = dialect in {dialect_text.name for dialect_text in TEXTS}
     runs: list[Run] = []
     notes = [
         *sums,
@@ -268,17 +268,17 @@ def log_of_runs(
     lost = 0
     for run in raw:
         if len(run.table):
-            own = filled(run.table, taken["step"], columns) if "step" in taken else run.table
-            own, gone = _named(own, taken)
-            own, said = losses_as_numbers(own, taken, label)
+            run_table = filled(run.table, taken["step"], columns) if "step" in taken else run.table
+            run_table, gone = _named(run_table, taken)
+            run_table, remarks = losses_as_numbers(run_table, taken, label)
             if untold:
                 from toposcope.logs.untold_nan import with_written_nan
 
-                own = with_written_nan(own)
-            own, counted = with_rising_steps(own, taken)
-            notes += [*said, *counted]
+                run_table = with_written_nan(run_table)
+            run_table, counted = with_rising_steps(run_table, taken)
+            notes += [*remarks, *counted]
             lost += gone
-            runs += cut(own, run, run.name or _stem(label), taken, notes, text=text, keep=keep)
+            runs += cut(run_table, run, run.name or _stem(label), taken, notes, text=text, keep=keep)
     if lost:
         notes.append(f"{lost:,} rows without a step left out")
     if not runs:
@@ -306,25 +306,25 @@ def _taken(
         for column in columns
         if column not in rename and not (column in keep and column not in ALIASES)
     ]
-    taken = {known: str(column) for known, column in chosen(free).items()}
-    said = {known: column for known, column in roles.items() if column in free}
-    return {**_without(taken, said.values()), **_without(said, given.values()), **given}
+    taken = {role: str(column) for role, column in chosen(free).items()}
+    stated_roles = {role: column for role, column in roles.items() if column in free}
+    return {**_without(taken, stated_roles.values()), **_without(stated_roles, given.values()), **given}
 
 
 def _without(taken: Mapping[str, str], columns: Collection[str]) -> dict[str, str]:
     """Return meanings without those of columns that mean something else."""
-    return {known: column for known, column in taken.items() if column not in columns}
+    return {role: column for role, column in taken.items() if column not in columns}
 
 
 def _choices(columns: Sequence[str], taken: Mapping[str, str], rename: Mapping[str, str]) -> list[str]:
     """Return a note for each column that was chosen among several with the same meaning."""
     return [
         (
-            f"{taken[known]!r} is taken as {known}, not {' or '.join(map(repr, others))} "
-            f"(to choose the other: {renaming(others[0], known)})"
+            f"{taken[role]!r} is taken as {role}, not {' or '.join(map(repr, others))} "
+            f"(to choose the other: {renaming(others[0], role)})"
         )
-        for known, others in twins(columns, taken).items()
-        if taken[known] not in rename
+        for role, others in twins(columns, taken).items()
+        if taken[role] not in rename
     ]
 
 
@@ -345,32 +345,32 @@ def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str
 
 def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame, int]:
     """Return the rows that have a step under canonical names, and how many have none."""
-    new = {old: known for known, old in taken.items()}
-    new |= {nan_column(old): nan_column(known) for old, known in new.items()}
+    new = {old: role for role, old in taken.items()}
+    new |= {nan_column(old): nan_column(role) for old, role in new.items()}
     clash = [c for c in map(str, table) if c in taken and new.get(c) != c]
     clash += [nan_column(c) for c in clash if nan_column(c) in table]
-    own = numeric(table.rename(columns=str).drop(columns=clash).rename(columns=new))
+    numbers = numeric(table.rename(columns=str).drop(columns=clash).rename(columns=new))
     if "step" not in taken:
-        return own, 0
-    if "step" not in own:
-        return own.iloc[:0], len(own)
-    step = pd.to_numeric(own["step"], errors="coerce").to_numpy(float, na_value=np.nan)
+        return numbers, 0
+    if "step" not in numbers:
+        return numbers.iloc[:0], len(numbers)
+    step = pd.to_numeric(numbers["step"], errors="coerce").to_numpy(float, na_value=np.nan)
     good = np.isfinite(step) & (step >= 0) & (step < LARGEST_STEP)
-    own = wanted_rows(own, good).reset_index(drop=True)
+    numbers = wanted_rows(numbers, good).reset_index(drop=True)
     step = step if good.all() else step[good]
-    own["step"] = step.astype(np.int64) if (step == np.floor(step)).all() else step
-    return own, int((~good).sum())
+    numbers["step"] = step.astype(np.int64) if (step == np.floor(step)).all() else step
+    return numbers, int((~good).sum())
 
 
 def _unique(runs: list[Run]) -> list[Run]:
     """Append numbers to the names of runs that share a name."""
     seen: dict[str, int] = {}
-    made = []
+    named_runs = []
     for run in runs:
         seen[run.name] = seen.get(run.name, 0) + 1
         name = run.name if seen[run.name] == 1 else f"{run.name}-{seen[run.name]}"
-        made.append(replace(run, name=name))
-    return made
+        named_runs.append(replace(run, name=name))
+    return named_runs
 
 
 def _stem(label: str) -> str:
@@ -387,9 +387,9 @@ def _read_folder(folder: Folder) -> tuple[str, Sequence[Run]]:
             return dialect.name, dialect.read(folder)
     if runs := runs_of_run_folder(folder):
         return RUN_FOLDER, runs
-    known = ", ".join(one.name for one in FOLDERS)
+    formats = ", ".join(form.name for form in FOLDERS)
     raise SourceError(
-        f"{folder.label}: is a folder without a log in a known format ({known}); give the path of the log "
+        f"{folder.label}: is a folder without a log in a known format ({formats}); give the path of the log "
         "in it"
     )
 

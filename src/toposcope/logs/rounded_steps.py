@@ -87,7 +87,7 @@ def _even(low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
     for digits in range(int(np.log10(most)), -1, -1):
         unit = 10**digits
         tried = np.arange(np.ceil(least / unit), np.floor(most / unit) + 1)[: 10 * _MOST] * unit
-        fitting = [steps for one in tried if (steps := _spaced(low, high, float(one))) is not None]
+        fitting = [steps for spacing in tried if (steps := _spaced(low, high, float(spacing))) is not None]
         if fitting:
             return fitting[0] if len(fitting) == 1 else None
     return None

@@ -56,14 +56,14 @@ class Schedule:
 
         Up to 2% of the steps may disagree, because a logged step may lie on the wrong side of a jump.
         """
-        known = np.isfinite(logged)
-        if not known.any() or self.peak <= 0:
+        finite = np.isfinite(logged)
+        if not finite.any() or self.peak <= 0:
             return ""
-        gap = np.abs(self.at(step[known]) - logged[known]) / max(self.peak, float(logged[known].max()))
+        gap = np.abs(self.at(step[finite]) - logged[finite]) / max(self.peak, float(logged[finite].max()))
         wrong = gap > _AGREE_WITHIN
         if np.mean(wrong) <= 0.02:
             return ""
-        at = step[known][np.argmax(wrong)]
+        at = step[finite][np.argmax(wrong)]
         off = f"by up to {gap.max():.0%} of the peak, first at step {int(at):,}"
         return f"the schedule differs from the logged learning rate {off}"
 
@@ -75,10 +75,10 @@ def schedule_from_log(step: np.ndarray, rate: np.ndarray) -> Schedule | None:
     peak between two logged steps counts as a jump halfway between them: a straight line would give the steps
     after a drop a rate that they never had.
     """
-    known = np.isfinite(rate)
-    if known.sum() < 2:
+    finite = np.isfinite(rate)
+    if finite.sum() < 2:
         return None
-    step_, rate_ = step[known].astype(float), rate[known].astype(float)
+    step_, rate_ = step[finite].astype(float), rate[finite].astype(float)
     jump = np.flatnonzero(np.abs(np.diff(rate_)) > _JUMP * rate_.max())
     middle = (step_[jump] + step_[jump + 1]) / 2
     wide = step_[jump + 1] - step_[jump] > 2
@@ -155,10 +155,8 @@ def read_schedule(path: Path) -> Schedule:
             value=path,
             remedy="give a CSV with columns step,lr",
         ) from None
-    names = {column: known for known, column in chosen(list(table.columns)).items()}
-    table = table.rename(
-        columns={c: "lr" if known == "learning_rate" else known for c, known in names.items()}
-    )
+    names = {column: role for role, column in chosen(list(table.columns)).items()}
+    table = table.rename(columns={c: "lr" if role == "learning_rate" else role for c, role in names.items()})
     if not {"step", "lr"} <= set(table.columns):
         raise InputError(
             f"columns are {list(table.columns)}", argument="schedule", value=path,

@@ -57,25 +57,29 @@ def cut(
     runs: list[Run] = []
     distinct: list[pd.DataFrame] = []
     for part in range(count):
-        own = wanted_rows(table, which == part).reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
-        planned = run.planned_steps if "run" in own else _stated(own, PLANNED) or run.planned_steps
-        parameters = _stated(own, PARAMETERS) or run.parameters
+        part_table = (
+            wanted_rows(table, which == part).reset_index(drop=True).drop(columns=TRAINING, errors="ignore")
+        )
+        planned = (
+            run.planned_steps if "run" in part_table else _stated(part_table, PLANNED) or run.planned_steps
+        )
+        parameters = _stated(part_table, PARAMETERS) or run.parameters
         restarts: tuple[float, ...] = ()
-        if RESTARTED in own:
+        if RESTARTED in part_table:
             from toposcope.logs.resumed import without_marks
 
-            own, restarts = without_marks(own)
-        own, gone = _without_replaced(own, name, notes)
+            part_table, restarts = without_marks(part_table)
+        part_table, gone = _without_replaced(part_table, name, notes)
         if alone:
-            own = _together(own, taken, text=text)
-        if any(own.equals(earlier) for earlier in distinct):
+            part_table = _together(part_table, taken, text=text)
+        if any(part_table.equals(earlier) for earlier in distinct):
             notes.append(f"{name}: run {part + 1} repeats an earlier one and is left out")
             continue
-        distinct.append(own)
-        own = _tidied(_without_closing(own, keep) if alone else own, taken)
+        distinct.append(part_table)
+        part_table = _tidied(_without_closing(part_table, keep) if alone else part_table, taken)
         own_name = name if count == 1 else f"{name}-{part + 1}"
-        made = Run(own_name, own, planned, parameters, config=run.config, replaced=gone)
-        runs.append(replace(made, restarts=restarts) if restarts else made)
+        part_run = Run(own_name, part_table, planned, parameters, config=run.config, replaced=gone)
+        runs.append(replace(part_run, restarts=restarts) if restarts else part_run)
     runs = runs if keep else _with_losses(runs, name, notes)
     return [replace(runs[0], name=name)] if len(runs) == 1 else runs
 
@@ -107,8 +111,8 @@ def _tidied(table: pd.DataFrame, taken: Mapping[str, str]) -> pd.DataFrame:
     marks = {name: mark for name, mark in marks.items() if mark.any()}
     full = [c for c in values if c in ("step", "loss") or nan_column(c) in marks or table[c].notna().any()]
     front = [c for c in ("run", *taken) if c in full]
-    own = table[[*dict.fromkeys(front), *(c for c in full if c not in front)]]
-    return own.assign(**marks) if marks else own
+    ordered = table[[*dict.fromkeys(front), *(c for c in full if c not in front)]]
+    return ordered.assign(**marks) if marks else ordered
 
 
 def _stated(table: pd.DataFrame, name: str) -> int | None:
@@ -165,10 +169,10 @@ def _together(table: pd.DataFrame, taken: Mapping[str, str], *, text: bool) -> p
     if all_different(table["step"]):
         return table
     grouped = table.groupby("step", sort=False)
-    known = [name for name in taken if name in table and name != "step"]
-    if not text and (grouped[known].nunique() > 1).to_numpy().any():
+    known_columns = [name for name in taken if name in table and name != "step"]
+    if not text and (grouped[known_columns].nunique() > 1).to_numpy().any():
         return table
-    if not text and not (table[known].isna().any(axis=1)).any():
+    if not text and not (table[known_columns].isna().any(axis=1)).any():
         return table  # identical rows: the caller reports them
     return grouped.last().reset_index()[list(table.columns)]
 
@@ -187,17 +191,21 @@ def _without_closing(table: pd.DataFrame, keep: Collection[str]) -> pd.DataFrame
     if not used.any() or used[-1]:
         return table
     end = int(np.flatnonzero(used)[-1]) + 1
-    own = table.iloc[:end]
-    if _is_another_step(own, table.iloc[end:], {*wanted, *marks}):
+    before_closing = table.iloc[:end]
+    if _is_another_step(before_closing, table.iloc[end:], {*wanted, *marks}):
         return table
-    habit = own[[*losses, *(mark for mark in marks)]].notna().any(axis=1).mean()
-    return own if habit >= _HABIT else table
+    habit = before_closing[[*losses, *(mark for mark in marks)]].notna().any(axis=1).mean()
+    return before_closing if habit >= _HABIT else table
 
 
-def _is_another_step(own: pd.DataFrame, later: pd.DataFrame, known: Collection[str]) -> bool:
+def _is_another_step(earlier: pd.DataFrame, later: pd.DataFrame, known_columns: Collection[str]) -> bool:
     """Return whether what follows the last loss is one further step, with a quantity that most rows have."""
-    if "step" not in own or later["step"].nunique() != 1 or later["step"].iloc[0] <= own["step"].max():
+    if (
+        "step" not in earlier
+        or later["step"].nunique() != 1
+        or later["step"].iloc[0] <= earlier["step"].max()
+    ):
         return False
-    others = [c for c in own if c not in ("run", "step", "epoch", *known)]
-    usual = [c for c in others if own[c].notna().mean() >= _HABIT and own[c].nunique() > 1]
+    others = [c for c in earlier if c not in ("run", "step", "epoch", *known_columns)]
+    usual = [c for c in others if earlier[c].notna().mean() >= _HABIT and earlier[c].nunique() > 1]
     return bool(later[usual].notna().to_numpy().any())

@@ -47,10 +47,10 @@ def run_numbers(table: pd.DataFrame) -> np.ndarray:
     for place in np.flatnonzero(np.diff(step[rows]) < 0) + 1:
         at = rows[place]
         begin = max(begin, int(np.flatnonzero(begins[: at + 1]).max(initial=0)))
-        own = rows[(rows >= begin) & (rows < at)]
-        if not begins[rows[place - 1] + 1 : at + 1].any() and len(own) > 1:
-            reached = _reached(step[own], planned[own])
-            begins[at] = reached or is_elsewhere(step[own], loss[own], step[at], loss[at])
+        run_rows = rows[(rows >= begin) & (rows < at)]
+        if not begins[rows[place - 1] + 1 : at + 1].any() and len(run_rows) > 1:
+            reached = _reached(step[run_rows], planned[run_rows])
+            begins[at] = reached or is_elsewhere(step[run_rows], loss[run_rows], step[at], loss[at])
     return np.cumsum(begins | _first_again(step, loss, rows, begins))
 
 
@@ -66,11 +66,11 @@ def _first_again(step: np.ndarray, loss: np.ndarray, rows: np.ndarray, begins: n
     That is so only where no other step comes twice, and several runs begin.
     """
     again = np.zeros(len(step), bool)
-    own, values = step[rows], loss[rows]
-    twice = np.flatnonzero((np.diff(own) == 0) & (np.diff(values) != 0)) + 1
+    steps_of_rows, values = step[rows], loss[rows]
+    twice = np.flatnonzero((np.diff(steps_of_rows) == 0) & (np.diff(values) != 0)) + 1
     first = np.cumsum(begins)[rows]
-    starts = own[np.searchsorted(first, first)]  # the first step of the run of each record
-    if (own[twice] == starts[twice]).all() and len(twice) + begins.sum() > 1:
+    starts = steps_of_rows[np.searchsorted(first, first)]  # the first step of the run of each record
+    if (steps_of_rows[twice] == starts[twice]).all() and len(twice) + begins.sum() > 1:
         again[rows[twice]] = True
     return again
 
@@ -122,8 +122,10 @@ def trainings(
             returns |= is_elsewhere(epoch[before], loss[before], epoch[at], loss[at])
         if ended[at] > ended[last] or returns or epoch[at] < min(BEGINS_AGAIN * top, top - apart):
             between = np.arange(last + 1, at + 1)
-            own = between[(ended[between] == ended[at]) & ~summary[between] & (epoch[between] <= epoch[at])]
-            begins[own[0]], begin = True, int(place)
+            summaries = between[
+                (ended[between] == ended[at]) & ~summary[between] & (epoch[between] <= epoch[at])
+            ]
+            begins[summaries[0]], begin = True, int(place)
     return np.cumsum(begins)
 
 

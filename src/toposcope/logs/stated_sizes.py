@@ -38,18 +38,18 @@ class StatedSizes:
 
     def take(self, line: str) -> int:
         """Take a line, and return the size that is stated by now."""
-        if found := _RANK.search(line):
-            rank = (int(found[1]), int(found[2]))
+        if match := _RANK.search(line):
+            rank = (int(match[1]), int(match[2]))
             if rank in self._ranks:  # the log continues with a restart or another run
                 self._ranks = {}
-            self._ranks[rank] = number(found[3])
+            self._ranks[rank] = number(match[3])
             if len(self._ranks) == (self._count or self._grid()):
                 self._set(sum(self._ranks.values()))
-        elif found := _RANKS.search(line):
-            self._count, self._ranks = int(found[1]) * int(found[2]), {}
-        elif found := _STATED.search(line):
-            stated = next(text for text in (found[1], *found.groups()[2:]) if text)
-            self._set(number(stated) * _UNITS.get(found[2], 1.0))
+        elif match := _RANKS.search(line):
+            self._count, self._ranks = int(match[1]) * int(match[2]), {}
+        elif match := _STATED.search(line):
+            stated = next(text for text in (match[1], *match.groups()[2:]) if text)
+            self._set(number(stated) * _UNITS.get(match[2], 1.0))
         return self.now
 
     def _grid(self) -> int:

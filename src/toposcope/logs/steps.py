@@ -55,7 +55,7 @@ def _numbers(table: pd.DataFrame, column: str) -> np.ndarray:
 
 def _falls(tables: Sequence[pd.DataFrame], column: str) -> bool:
     steps = [_numbers(table, column) for table in tables]
-    return any((np.diff(one[np.isfinite(one)]) < 0).any() for one in steps)
+    return any((np.diff(step[np.isfinite(step)]) < 0).any() for step in steps)
 
 
 def _logged(tables: Sequence[pd.DataFrame], column: str) -> int:
@@ -108,15 +108,15 @@ def with_rising_steps(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd
     if named is None:
         return table, []
     epoch, step = _numbers(table, named), table["step"].to_numpy(float)
-    known = np.isfinite(epoch)
-    rises = np.diff(epoch[known]) > 0
+    finite = np.isfinite(epoch)
+    rises = np.diff(epoch[finite]) > 0
     if not rises.any():
         return table, []
-    if len(np.unique(step)) == 1 and known.all():
+    if len(np.unique(step)) == 1 and finite.all():
         return table.assign(step=_whole(epoch)), [
             f"{taken['step']!r} is always the same: the epoch is the step"
         ]
-    if (rises & (np.diff(step[known]) < 0)).sum() < _MOSTLY * rises.sum():
+    if (rises & (np.diff(step[finite]) < 0)).sum() < _MOSTLY * rises.sum():
         return table, []
     filled_epoch = pd.Series(epoch).ffill().bfill().to_numpy()
     counted = _counted_on(step, filled_epoch, _trained(table))
@@ -176,11 +176,11 @@ def with_counted_rows(runs: Sequence[Run], taken: Mapping[str, str]) -> tuple[Se
     This needs a loss with a known name, columns of numbers only (other tables with a loss describe no run),
     and no column of rising whole numbers, which may be the step under an unknown name.
     """
-    known = any(meaning(taken[name]) == name for name in ("loss", "heldout_loss") if name in taken)
+    has_loss = any(meaning(taken[name]) == name for name in ("loss", "heldout_loss") if name in taken)
     columns = [run.table[column] for run in runs for column in run.table]
-    if "step" in taken or not known or any(str(column.name) == ROW for column in columns):
+    if "step" in taken or not has_loss or any(str(column.name) == ROW for column in columns):
         return runs, dict(taken)
-    if any(_rises(one) or not pd.api.types.is_numeric_dtype(one) for one in columns):
+    if any(_rises(column) or not pd.api.types.is_numeric_dtype(column) for column in columns):
         return runs, dict(taken)
     counts = [np.arange(1, len(run.table) + 1) for run in runs]
     counted = [

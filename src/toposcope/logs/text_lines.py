@@ -82,11 +82,11 @@ class TextLines:
             from toposcope.logs.decimal_commas import with_points
 
         for line in whole:
-            if self.rank is not None and (found := _writer_of(line)) and found[1].kind == self.rank.kind:
-                self.seen.add(found[1].number)
-                if found[1] != self.rank:
+            if self.rank is not None and (writer := _writer_of(line)) and writer[1].kind == self.rank.kind:
+                self.seen.add(writer[1].number)
+                if writer[1] != self.rank:
                     continue
-                line = found[0]
+                line = writer[0]
             line = unwrapped(line)
             yield with_points(line) if self.comma and "," in line else line
 
@@ -145,24 +145,24 @@ def unranked(line: str) -> tuple[str, Writer | None]:
     >>> unranked("(TrainWorker pid=71, ip=10.0.0.2) step 1"), unranked("rank: 2.5")
     (('step 1', Writer(kind='process', number=71)), ('rank: 2.5', None))
     """
-    found = _writer_of(line)
-    if found is None or (found[1].kind == _BARE and not _PLACE.search(line[:4096])):
+    writer = _writer_of(line)
+    if writer is None or (writer[1].kind == _BARE and not _PLACE.search(line[:4096])):
         return line, None
-    return found
+    return writer
 
 
 def _writer_of(line: str) -> tuple[str, Writer] | None:
     """Return a line without the rank that it names, and the rank."""
-    if found := _RANK.match(line):
-        rest = line[found.end() :]
-    elif any(part in line for part in _MAYBE_INSIDE) and (found := _INSIDE.search(line[:4096])):
-        rest = f"{line[: found.start()]}{line[found.end() :]}"
+    if match := _RANK.match(line):
+        rest = line[match.end() :]
+    elif any(part in line for part in _MAYBE_INSIDE) and (match := _INSIDE.search(line[:4096])):
+        rest = f"{line[: match.start()]}{line[match.end() :]}"
     else:
         return None
-    named = found.groupdict()
-    kind = next((one for one in (_BARE, _WORD, _PROCESS) if named.get(one)), _RANKS)
+    named = match.groupdict()
+    kind = next((name for name in (_BARE, _WORD, _PROCESS) if named.get(name)), _RANKS)
     kind = _PROCESS if named.get("daemon") else kind
-    return rest, Writer(kind, int(next(group for group in found.groups() if group is not None)))
+    return rest, Writer(kind, int(next(group for group in match.groups() if group is not None)))
 
 
 def unwrapped(line: str) -> str:
@@ -214,9 +214,9 @@ def _is_cut(last: str, before: Iterable[str], *, ended: bool = False) -> bool:
     >>> _is_cut("loss 2", ["loss 2.53"], ended=True), _is_cut("loss 2", ["loss 2.53 | lr 1"], ended=True)
     (False, True)
     """
-    if len(last) > 4096 or not (found := _LAST_NUMBER.search(last)):
+    if len(last) > 4096 or not (match := _LAST_NUMBER.search(last)):
         return False
-    shape = _DIGITS.sub("0", last[: found.start()])
+    shape = _DIGITS.sub("0", last[: match.start()])
     decimals = []
     for line in before:
         texts = _DIGITS.split(line[:4096])
@@ -224,4 +224,4 @@ def _is_cut(last: str, before: Iterable[str], *, ended: bool = False) -> bool:
         numbers = _DIGITS.findall(line[:4096])
         if len(numbers) > count + ended and _DIGITS.sub("0", line[:4096]).startswith(f"{shape}0") and texts:
             decimals.append(len(numbers[count].rstrip(".,").partition(".")[2]))
-    return bool(decimals) and len(found[3]) < min(decimals)
+    return bool(decimals) and len(match[3]) < min(decimals)

@@ -110,6 +110,6 @@ def _spoken(blob: Blob, dialects: Sequence[TextDialect]) -> Iterator[tuple[TextD
         from toposcope.logs.decimal_commas import comma_is_decimal
 
         decimal = comma_is_decimal(blob)
-    for place in sorted(weights, key=lambda one: -weights[one]):
+    for place in sorted(weights, key=lambda place: -weights[place]):
         if counts[place] or (dialects[place].general and any(counts.values())):
             yield dialects[place], TextLines(blob, ranks.first, decimal)

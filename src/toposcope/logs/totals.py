@@ -58,9 +58,9 @@ def with_totals(tables: Sequence[pd.DataFrame], taken: dict[str, str]) -> tuple[
     """Return meanings with the losses that are sums of others, where no name says which one is; and notes."""
     notes: list[str] = []
     for role in ("loss", "heldout_loss"):
-        if found := total_among(tables, taken.get("step", ""), held_out=role != "loss"):
-            taken = {**taken, role: found[0]}
-            notes.append(f"{found[0]!r} is taken as {role}: it is the sum of {', '.join(found[1])}")
+        if total := total_among(tables, taken.get("step", ""), held_out=role != "loss"):
+            taken = {**taken, role: total[0]}
+            notes.append(f"{total[0]!r} is taken as {role}: it is the sum of {', '.join(total[1])}")
     return taken, notes
 
 
@@ -71,18 +71,20 @@ def _is_loss(name: str, held_out: bool) -> bool:
 
 def _parts(rows: pd.DataFrame, total: str) -> list[str]:
     """Return the losses whose sum another one is in its rows; none if it is no sum of two or more."""
-    own = rows[rows[total].notna()]
-    beside = [str(name) for name in own if own[name].notna().mean() > _USUAL]
-    own = own[beside].dropna().iloc[:_COMPARED]
-    target = own[total].to_numpy(float)
-    if len(own) < _LEAST_STEPS or not (target > 0).all():
+    with_total = rows[rows[total].notna()]
+    beside = [str(name) for name in with_total if with_total[name].notna().mean() > _USUAL]
+    with_total = with_total[beside].dropna().iloc[:_COMPARED]
+    target = with_total[total].to_numpy(float)
+    if len(with_total) < _LEAST_STEPS or not (target > 0).all():
         return []
-    others = [name for name in beside if name != total and own[name].any()]
-    others = [name for name in others if (own[name] <= target).all() and (own[name] < target).any()]
+    others = [name for name in beside if name != total and with_total[name].any()]
+    others = [
+        name for name in others if (with_total[name] <= target).all() and (with_total[name] < target).any()
+    ]
     if not 1 < len(others) <= _MOST_PARTS:
         return []
     taken = (np.arange(2 ** len(others))[:, None] >> np.arange(len(others))) & 1
-    off = (np.abs(taken @ own[others].to_numpy(float).T - target) / target).max(axis=1)
+    off = (np.abs(taken @ with_total[others].to_numpy(float).T - target) / target).max(axis=1)
     off[taken.sum(axis=1) < 2] = np.inf
     if off.min() >= _NEAR:
         return []

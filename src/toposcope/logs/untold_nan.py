@@ -21,8 +21,8 @@ def with_written_nan(table: pd.DataFrame) -> pd.DataFrame:
     >>> with_written_nan(pd.DataFrame(rows))["loss is nan"].tolist()
     [nan, 1.0, 1.0, 1.0]
     """
-    name = next((one for one in _LOSSES if one in table and table[one].notna().any()), None)
-    name = name or next((one for one in _LOSSES if one in table), None)
+    name = next((loss for loss in _LOSSES if loss in table and table[loss].notna().any()), None)
+    name = name or next((loss for loss in _LOSSES if loss in table), None)
     if name is None or nan_column(name) in table or table[name].notna().all():
         return table
     logged = table[name].notna().to_numpy()

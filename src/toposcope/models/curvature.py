@@ -77,8 +77,8 @@ class Product(ABC):
         import torch
 
         flat = torch.from_numpy(np.array(vector, dtype=self.dtype).reshape(-1))
-        found = self(flat.to(self.objective.model.device)).cpu().numpy()
-        return found.reshape(np.shape(vector))
+        product = self(flat.to(self.objective.model.device)).cpu().numpy()
+        return product.reshape(np.shape(vector))
 
     rmatvec = matvec
 
@@ -97,10 +97,10 @@ class Product(ABC):
         if isinstance(other, np.ndarray):
             if other.ndim == 1:
                 return self.matvec(other)
-            found = np.empty(other.shape, self.dtype)
+            product = np.empty(other.shape, self.dtype)
             for column, vector in enumerate(other.T):
-                found[:, column] = self.matvec(vector)
-            return found
+                product[:, column] = self.matvec(vector)
+            return product
         import torch
 
         if other.ndim == 1:
@@ -158,8 +158,8 @@ class Product(ABC):
         parts = [value.to(self._leaves[name].dtype) for name, value in named.items()]
         total: list[torch.Tensor] | None = None
         for index, part in enumerate(self._pieces):
-            found = self._part(self._graph(index, part), parts)
-            total = found if total is None else [a + b for a, b in zip(total, found, strict=True)]
+            gradients = self._part(self._graph(index, part), parts)
+            total = gradients if total is None else [a + b for a, b in zip(total, gradients, strict=True)]
         assert total is not None
         return torch.cat([value.reshape(-1) for value in total])
 
@@ -204,10 +204,10 @@ class Product(ABC):
         import torch
 
         leaves = list(self._leaves.values())
-        found = torch.autograd.grad(
+        gradients = torch.autograd.grad(
             outputs, leaves, weights, create_graph=create_graph, retain_graph=True, allow_unused=True
         )
-        return [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(found, leaves, strict=True)]
+        return [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(gradients, leaves, strict=True)]
 
 
 class HessianProduct(Product):
@@ -247,9 +247,9 @@ class GaussNewtonProduct(Product):
     def _build(self, part: BatchPart) -> Any:
         import torch
 
-        found = self._logits(self._leaves, part)
-        dual = torch.zeros_like(found, requires_grad=True)
-        return found, dual, self._to_differentiate(self._pulled(found, dual, create_graph=True))
+        logits = self._logits(self._leaves, part)
+        dual = torch.zeros_like(logits, requires_grad=True)
+        return logits, dual, self._to_differentiate(self._pulled(logits, dual, create_graph=True))
 
     def _part(self, graph: Any, vector: list[torch.Tensor]) -> list[torch.Tensor]:
         import torch

@@ -67,9 +67,9 @@ def filters_of(module: torch.nn.Module) -> Filters:
         inputs_first = type(layer).__name__ in _INPUTS_FIRST or bool(getattr(layer, _LAYOUT_FLAG, False))
         experts = hasattr(layer, _LAYOUT_FLAG) or type(layer).__name__ in _STACKS
         for name, parameter in layer.named_parameters(recurse=False):
-            found = _axes(layer, parameter.ndim, inputs_first=inputs_first, experts=experts)
-            if found != (0,):
-                axes[f"{path}.{name}" if path else name] = found
+            layer_axes = _axes(layer, parameter.ndim, inputs_first=inputs_first, experts=experts)
+            if layer_axes != (0,):
+                axes[f"{path}.{name}" if path else name] = layer_axes
     return Filters(axes)
 
 

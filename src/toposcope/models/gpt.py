@@ -90,10 +90,10 @@ class GPTModel:
             raise SourceError(
                 f"{label}: the recipe {recipe.name} reads subwords but has no tokenizer; correct the recipe"
             )
-        found = {name: value.shape for name, value in tensors.items() if name != HEAD}
+        shapes = {name: value.shape for name, value in tensors.items() if name != HEAD}
         for model in recipe.models:
             shape = GPTShape.in_recipe(model, recipe)
-            if dict(parameter_shapes(shape)) == found:
+            if dict(parameter_shapes(shape)) == shapes:
                 module = GPT(shape)
                 given = {name: torch.tensor(value) for name, value in tensors.items()}
                 module.load_state_dict(given, strict=False)  # without a head where it is tied
@@ -154,14 +154,14 @@ class GPTModel:
         """Return the attention weights of one text, (heads, length, length) for each layer."""
         import torch
 
-        found = []
+        maps = []
         with torch.inference_mode():
             batch = torch.tensor([list(ids)], device=self.device)
             x = self._model.token_emb(batch) + self._model.pos_emb.weight[: batch.shape[1]]
             for block in self._model.layers:
-                found.append(_attention_of(block, x))  # type: ignore[arg-type]
+                maps.append(_attention_of(block, x))  # type: ignore[arg-type]
                 x = block(x)
-        return found
+        return maps
 
     def exchange(self, module: Any) -> None:
         """Read another module of the same class from now on."""

@@ -112,15 +112,17 @@ class Objective:
             When they do not have the shapes of the model's parameters.
         """
         named = parameters if isinstance(parameters, Mapping) else self.named(parameters)
-        for name, own in self._parameters.items():
-            if name not in named or tuple(named[name].shape) != tuple(own.shape):
-                found = tuple(named[name].shape) if name in named else "missing"
+        for name, parameter in self._parameters.items():
+            if name not in named or tuple(named[name].shape) != tuple(parameter.shape):
+                shape_text = tuple(named[name].shape) if name in named else "missing"
                 raise InputError(
-                    f"parameter {name!r} is {found}, the model's is {tuple(own.shape)}: give that shape"
+                    f"parameter {name!r} is {shape_text}, the model's is {tuple(parameter.shape)}: give "
+                    f"that shape"
                 )
         moved = copy(self)
         moved._parameters = {
-            name: named[name].detach().to(own.device, own.dtype) for name, own in self._parameters.items()
+            name: named[name].detach().to(parameter.device, parameter.dtype)
+            for name, parameter in self._parameters.items()
         }
         return moved
 
@@ -149,7 +151,7 @@ class Objective:
         for name in self._parameters:
             layer = place(family, name).layer
             names.setdefault("outside" if layer is None else f"layer {layer}", []).append(name)
-        return {label: self.block(found) for label, found in names.items()}
+        return {label: self.block(layer_names) for label, layer_names in names.items()}
 
     def named(self, vector: torch.Tensor) -> dict[str, torch.Tensor]:
         """Return a flat vector as views by parameter name.
@@ -163,11 +165,11 @@ class Objective:
             raise InputError(
                 f"vector has shape {tuple(vector.shape)}; this objective has {self.n_parameters:,} parameters"
             )
-        found, start = {}, 0
-        for name, own in self._parameters.items():
-            found[name] = vector[start : start + own.numel()].view(own.shape)
-            start += own.numel()
-        return found
+        parts_by_name, start = {}, 0
+        for name, parameter in self._parameters.items():
+            parts_by_name[name] = vector[start : start + parameter.numel()].view(parameter.shape)
+            start += parameter.numel()
+        return parts_by_name
 
     def flat(self, named: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return tensors by parameter name as one flat vector."""
@@ -184,12 +186,12 @@ class Objective:
         """Return the mean loss per predicted token of every sequence, float64 of shape (sequences,)."""
         import torch
 
-        found = np.empty(len(self.batch))
+        losses_of_batch = np.empty(len(self.batch))
         with torch.no_grad():
             for part in self.pieces:
                 losses = self.call(self._parameters, part).double().sum(1).cpu().numpy()
-                found[part.members] = losses / self.batch.counts[part.members]
-        return found
+                losses_of_batch[part.members] = losses / self.batch.counts[part.members]
+        return losses_of_batch
 
     def per_sequence_losses_at(self, points: torch.Tensor) -> np.ndarray:
         """Return every sequence's losses at several flat parameter vectors, from one pass over the batch.
@@ -205,16 +207,20 @@ class Objective:
         import torch
 
         stacked, start = {}, 0
-        for name, own in self._parameters.items():
-            stacked[name] = points[:, start : start + own.numel()].reshape(len(points), *own.shape)
-            start += own.numel()
+        for name, parameter in self._parameters.items():
+            stacked[name] = points[:, start : start + parameter.numel()].reshape(
+                len(points), *parameter.shape
+            )
+            start += parameter.numel()
         stacked |= {name: value.expand(len(points), *value.shape) for name, value in self._fixed.items()}
-        found = np.empty((len(points), len(self.batch)))
+        losses_of_points = np.empty((len(points), len(self.batch)))
         with torch.no_grad():
             for part in self.pieces:
                 losses = (self.model.token_losses_at(stacked, part.ids, part.mask) * part.scored).sum(2)
-                found[:, part.members] = losses.double().cpu().numpy() / self.batch.counts[part.members]
-        return found
+                losses_of_points[:, part.members] = (
+                    losses.double().cpu().numpy() / self.batch.counts[part.members]
+                )
+        return losses_of_points
 
     def movable(self) -> Movable:
         """Return a copy of the model whose parameters are one flat buffer, for evaluating many points."""
@@ -235,11 +241,11 @@ class Objective:
         total: dict[str, torch.Tensor | None] = dict.fromkeys(leaves)
         for part in self.pieces:
             loss = self.call(leaves, part).sum() / self.batch.tokens
-            found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-            for name, value in zip(leaves, found, strict=True):
+            gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+            for name, value in zip(leaves, gradients, strict=True):
                 if value is not None:
-                    known = total[name]
-                    total[name] = value if known is None else known + value
+                    before = total[name]
+                    total[name] = value if before is None else before + value
         present = {name: value for name, value in total.items() if value is not None}
         return (
             present
@@ -302,15 +308,17 @@ class Movable:
         import torch
 
         batch, pieces = self._objective.batch, self._objective.pieces  # made here: a gradient may need them
-        found = np.empty(len(batch))
+        losses_of_batch = np.empty(len(batch))
         with torch.inference_mode():
             self._buffer.copy_(point)
             for part in pieces:
                 losses = self._model.token_losses(part.ids, part.mask)
                 if batch.last_only:
                     losses = losses * part.scored
-                found[part.members] = losses.sum(1).double().cpu().numpy() / batch.counts[part.members]
-        return found
+                losses_of_batch[part.members] = (
+                    losses.sum(1).double().cpu().numpy() / batch.counts[part.members]
+                )
+        return losses_of_batch
 
 
 def _check(model: LanguageModel, batch: Batch) -> None:

@@ -35,7 +35,7 @@ class TransformersModel:
         import torch
 
         transformers = _transformers()
-        config, found = config_and_tokenizer(folder, tokenizer=tokenizer)
+        config, text_encoder = config_and_tokenizer(folder, tokenizer=tokenizer)
         kind = transformers.AutoModelForCausalLM if _is_causal(config) else transformers.AutoModel
         self._folder: tuple[Path, Any] | None = (folder, kind)
         self.device = torch.device(device)
@@ -43,7 +43,7 @@ class TransformersModel:
             self._model = self._load(folder, kind, torch.float16 if half else torch.float32)
         except (OSError, ValueError, KeyError) as error:
             raise _does_not_load(folder, error) from error
-        self._describe(config, found, causal=_is_causal(config))
+        self._describe(config, text_encoder, causal=_is_causal(config))
 
     @classmethod
     def of_module(
@@ -52,12 +52,12 @@ class TransformersModel:
         """Return a model from one in memory; without a tokenizer it reads only token ids."""
         import torch
 
-        made = cls.__new__(cls)
-        made._folder, made.device = None, torch.device(device)
-        made._model = module.to(made.device).eval()
-        found = None if tokenizer is None else _tokenizer(_transformers(), tokenizer)
-        made._describe(module.config, found, causal=type(module).__name__.endswith(_CAUSAL))
-        return made
+        model = cls.__new__(cls)
+        model._folder, model.device = None, torch.device(device)
+        model._model = module.to(model.device).eval()
+        text_encoder = None if tokenizer is None else _tokenizer(_transformers(), tokenizer)
+        model._describe(module.config, text_encoder, causal=type(module).__name__.endswith(_CAUSAL))
+        return model
 
     def _describe(self, config: Any, tokenizer: Any, *, causal: bool) -> None:
         self.causal, self._tokenizer = causal, tokenizer

@@ -71,9 +71,9 @@ def load_texts(
     elif source in HUB_CORPORA or source.startswith("hf://datasets/"):
         lines = _from_hub(source, split, limit, min_chars)
     else:
-        known = ", ".join(HUB_CORPORA)
+        corpora = ", ".join(HUB_CORPORA)
         raise InputError(
-            f"this is neither a file, a folder, hf://datasets/... nor one of {known}",
+            f"this is neither a file, a folder, hf://datasets/... nor one of {corpora}",
             argument="texts",
             value=source,
             remedy="check the name",
@@ -159,8 +159,8 @@ def _from_hub(source: str, split: str, limit: int | None, min_chars: int) -> lis
         api = HfApi(endpoint=endpoint)
         # Offline this fails at once, where a listing would be tried six times.
         api.dataset_info(name, revision=_CONVERTED, timeout=30.0)
-        found = api.list_repo_files(name, repo_type="dataset", revision=_CONVERTED)
-        for part in _parts(found, name, config or "", split):
+        files = api.list_repo_files(name, repo_type="dataset", revision=_CONVERTED)
+        for part in _parts(files, name, config or "", split):
             file = hf_hub_download(name, part, repo_type="dataset", revision=_CONVERTED, endpoint=endpoint)
             lines += [text for text in _parquet_texts(Path(file), name) if len(text.strip()) >= min_chars]
             if limit is not None and len(lines) >= limit:

@@ -35,9 +35,9 @@ def twice_differentiable() -> Iterator[None]:
 
 class _Replaced(TorchFunctionMode):
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        own = _OWN.get(function)
-        found = None if own is None else own(*args, **(kwargs or {}))
-        return function(*args, **(kwargs or {})) if found is None else found
+        replacement = _OWN.get(function)
+        answer = None if replacement is None else replacement(*args, **(kwargs or {}))
+        return function(*args, **(kwargs or {})) if answer is None else answer
 
 
 def _attention(

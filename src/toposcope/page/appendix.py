@@ -38,12 +38,12 @@ def failures(features: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     """
     bad = unmeasured(features).fillna({"note": "", "name": ""})
     same = ["run", "probe", "name", "status", "note"]
-    found = []
+    not_measured = []
     for key, rows in bad.drop_duplicates([*same, "step"]).groupby(same, sort=True):
         run, probe, name, status, note = map(str, key)
         steps = tuple(sorted({int(step) for step in rows["step"]}))
-        found.append(_Unmeasured(run, steps[0], name, note, len(steps), (), steps, (), probe, status))
-    return _cut([one.line for one in together(found, _Unmeasured.kind, most=1)])
+        not_measured.append(_Unmeasured(run, steps[0], name, note, len(steps), (), steps, (), probe, status))
+    return _cut([failure.line for failure in together(not_measured, _Unmeasured.kind, most=1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ def _spelt(value: str) -> str:
     >>> _spelt("rieck, seed004")
     'by network, by matrix'
     """
-    known = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
-    return ", ".join(known.get(word, word) for word in value.split(", "))  # type: ignore[call-overload]
+    ways = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
+    return ", ".join(ways.get(word, word) for word in value.split(", "))  # type: ignore[call-overload]
 
 
 def versions(libraries: Iterable[str] = _LIBRARIES) -> tuple[tuple[str, str], ...]:

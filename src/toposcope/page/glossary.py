@@ -78,9 +78,9 @@ which points are joined grows.">H0</a> of &lt;b&gt; | H0
 
     def __call__(self, text: str) -> Markup:
         """Return a sentence as HTML; words that appear for the first time are marked."""
-        found = sorted(filter(None, (self._first(word, text) for word in list(self._left))))
+        uses = sorted(filter(None, (self._first(word, text) for word in list(self._left))))
         parts, at = [], 0
-        for start, end, word in found:
+        for start, end, word in uses:
             if start >= at and (meaning := self._left.pop(word, "")):
                 parts += [escape(text[at:start]), _marked(text[start:end], word, meaning)]
                 at = end
@@ -120,15 +120,15 @@ def used_words(page: Page) -> str:
 
 
 def _texts(page: Page) -> list[str]:
-    found = []
+    texts = []
     for part in page.parts:
-        found += [part.first.as_text(), *(answer.said.text for answer in part.answers)]
-        found += [text for p in (part.opening, *part.pictures) if p for text in _said(p.caption)]
+        texts += [part.first.as_text(), *(answer.said.text for answer in part.answers)]
+        texts += [text for p in (part.opening, *part.pictures) if p for text in _said(p.caption)]
         for table in part.tables.values():
-            found += [table.title, table.caption, *table.columns, *(row[0] for row in table.rows)]
+            texts += [table.title, table.caption, *table.columns, *(row[0] for row in table.rows)]
             if table.columns[-1:] == ("why",):
-                found += [row[-1] for row in table.rows]
-    return found
+                texts += [row[-1] for row in table.rows]
+    return texts
 
 
 def _said(caption: Caption) -> tuple[str, ...]:

@@ -22,12 +22,12 @@ _TITLED = 2
 
 def moved(study: Study, columns: Iterable[str], otherwise: str) -> str:
     """Return a title that says how the first of these columns moved; `otherwise` if none is known."""
-    found = [move for column in columns if column and (move := move_of(study, column))][:_TITLED]
+    changes = [move for column in columns if column and (move := move_of(study, column))][:_TITLED]
     ways: dict[str, list[str]] = {}
-    for move in found:
+    for move in changes:
         ways.setdefault(way(move), []).append(str(move["label"]))
-    said = [f"{listed(labels)} {how}" for how, labels in ways.items()]
-    return capital("; ".join(said), study.series.names) if said else otherwise
+    phrases = [f"{listed(labels)} {how}" for how, labels in ways.items()]
+    return capital("; ".join(phrases), study.series.names) if phrases else otherwise
 
 
 _SENTENCES = re.compile(r"(?<=[.!?]) (?=[A-Z])")
@@ -94,7 +94,7 @@ def beside_band(study: Study, of: str, otherwise: str, verb: str = "ends") -> st
     for null in study.findings["changed"].numbers["nulls"]:
         inside = null["sizes"] - null["above"] - null["below"]
         sides = (("inside", inside), ("above", null["above"]), ("below", null["below"]))
-        (first, n), *rest = sorted(((side, n) for side, n in sides if n), key=lambda one: -one[1])
+        (first, n), *rest = sorted(((side, n) for side, n in sides if n), key=lambda side: -side[1])
         where = f"{first} the band of {of}"
         if null["sizes"] > 1:
             more = "".join(f" and {side} it in {n}" for side, n in rest)
@@ -110,8 +110,8 @@ def moved_features(study: Study, probe: str, features: Iterable[str], otherwise:
 
 def changepoints(study: Study, probe: str, features: Iterable[str]) -> dict[str, pd.DataFrame]:
     """Return the changepoints of a probe's features, by feature: what figures mark on their curves."""
-    known = study.series.catalogue
-    return {name: bends_of(study.bends, column_of(known, probe, name)) for name in features}
+    declared = study.series.catalogue
+    return {name: bends_of(study.bends, column_of(declared, probe, name)) for name in features}
 
 
 def marked(study: Study, probe: str, features: Iterable[str]) -> str:

@@ -122,8 +122,10 @@ def _html() -> Environment:
 
 def _curves(curves: Iterable[TracedCurve]) -> Markup:
     """Return curves as JSON in a page: names and colours, and each curve's points as one flat list."""
-    made = [[one.name, one.colour, [number for point in one.points for number in point]] for one in curves]
-    return htmlsafe_json_dumps(made, separators=(",", ":"))
+    curve_data = [
+        [curve.name, curve.colour, [number for point in curve.points for number in point]] for curve in curves
+    ]
+    return htmlsafe_json_dumps(curve_data, separators=(",", ":"))
 
 
 def _markdown() -> Environment:

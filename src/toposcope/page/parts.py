@@ -123,7 +123,7 @@ class Page:
     @property
     def headline(self) -> str:
         """The title of the first part with something wrong, else of the first part."""
-        wrong = [part for part in self.parts if any(one.mark == BAD for one in part.first.checks)]
+        wrong = [part for part in self.parts if any(check.mark == BAD for check in part.first.checks)]
         return (wrong or self.parts)[0].first.title
 
 
@@ -175,32 +175,37 @@ def part_of(
         study.leading  # noqa: B018  with the bootstrap that tables quote: the words take it, too, if it is there
 
     rendered = _begin_pictures(study, beside, advance)
-    made = [table for table in tables_on_page(study) if table.rows]
-    found = study.findings
+    page_tables = [table for table in tables_on_page(study) if table.rows]
+    findings = study.findings
     advance()
     name = study.subject.name
     opening, pictures = _without_repeats(
-        (one, Picture(one.file_name(name), r.svg, r.png, worded(study, one), one.folded, r.narrow, r.curves))
-        for one, r in rendered()
+        (
+            figure,
+            Picture(
+                figure.file_name(name), r.svg, r.png, worded(study, figure), figure.folded, r.narrow, r.curves
+            ),
+        )
+        for figure, r in rendered()
     )
     advance()
     return PagePart(
         name=study.subject.name,
         heading=study.subject.heading,
         subject=study.subject.title + _of_sizes(study) + _of_adapters(study),
-        first=found.first,
+        first=findings.first,
         opening=opening,
         answers=tuple(
-            Answer(found.title(one), answer, _on_card(one.question, pictures))
-            for one in found
-            if one.question not in ("trained", _JOINED[1])
-            and (one.question, one.strength) not in _NO_CARD
-            and (one.question != "scale" or len(study.sizes) > 1)
-            and (answer := _said(found, one)).text
+            Answer(findings.title(finding), answer, _on_card(finding.question, pictures))
+            for finding in findings
+            if finding.question not in ("trained", _JOINED[1])
+            and (finding.question, finding.strength) not in _NO_CARD
+            and (finding.question != "scale" or len(study.sizes) > 1)
+            and (answer := _said(findings, finding)).text
         ),
         pictures=tuple(picture for _, picture in pictures if picture is not opening),
-        tables={table.name: table for table in made},
-        lead="families" if any(found["beyond"].numbers.get(which) for which in _TESTED) else "",
+        tables={table.name: table for table in page_tables},
+        lead="families" if any(findings["beyond"].numbers.get(which) for which in _TESTED) else "",
         view=_view(study),
         aside=study.aside,
     )
@@ -223,19 +228,19 @@ def _begin_pictures(
     process renders the others.
     """
     listed_here = [
-        one
-        for one in figures_of(study.subject)
-        if not (one.of_log and len(beside) > 0) and one.file_name(study.subject.name) not in beside
+        figure
+        for figure in figures_of(study.subject)
+        if not (figure.of_log and len(beside) > 0) and figure.file_name(study.subject.name) not in beside
     ]
     drawn: list[OnPage] = []
 
     def draw() -> Iterator[Figure]:
-        for one in sorted(listed_here, key=lambda one: one.leads):
-            if spared(one.needs, False, study):
-                figure = spared(one.draw, None, study)
+        for to_draw in sorted(listed_here, key=lambda one: one.leads):
+            if spared(to_draw.needs, False, study):
+                figure = spared(to_draw.draw, None, study)
                 if figure is not None:
-                    drawn.append(one)
-                    figure.set_label(FOLDED if one.folded else "")
+                    drawn.append(to_draw)
+                    figure.set_label(FOLDED if to_draw.folded else "")
                     yield figure
             advance()
         for _ in range(len(figures_of(study.subject)) - len(listed_here)):
@@ -244,8 +249,8 @@ def _begin_pictures(
     rendered = begin_rendering(draw(), expected=len(listed_here))
 
     def finished() -> list[tuple[OnPage, Rendered]]:
-        of = dict(zip((one.name for one in drawn), rendered(), strict=True))
-        return [(one, of[one.name]) for one in listed_here if one.name in of]
+        of = dict(zip((figure.name for figure in drawn), rendered(), strict=True))
+        return [(figure, of[figure.name]) for figure in listed_here if figure.name in of]
 
     return finished
 
@@ -260,21 +265,24 @@ _JOINED = ("beyond", "rivals")
 """Two findings that answer one question, whether topology says more than cheaper numbers: one card."""
 
 
-def _said(found: Findings, finding: Finding) -> words.Said:
+def _said(findings: Findings, finding: Finding) -> words.Said:
     """Return the words on the card of a finding, with those of the finding that is joined to it."""
-    own, other = found.said(finding), found.get(_JOINED[1])
+    sentences, other = findings.said(finding), findings.get(_JOINED[1])
     if finding.question != _JOINED[0] or other is None:
-        return own
-    more = found.said(other)
+        return sentences
+    more = findings.said(other)
     parts = {
-        name: f"{getattr(own, name)} {getattr(more, name)}".strip() for name in ("act", "ground", "limits")
+        name: f"{getattr(sentences, name)} {getattr(more, name)}".strip()
+        for name in ("act", "ground", "limits")
     }
-    return replace(own, **parts)
+    return replace(sentences, **parts)
 
 
 def _on_card(question: str, pictures: Iterable[tuple[OnPage, Picture]]) -> Picture | None:
     """Return the picture of a question's card: the first possible one that was drawn."""
-    there = [(one.questions[question], picture) for one, picture in pictures if question in one.questions]
+    there = [
+        (figure.questions[question], picture) for figure, picture in pictures if question in figure.questions
+    ]
     return min(there, key=lambda pair: pair[0])[1] if there else None
 
 
@@ -284,15 +292,15 @@ def _without_repeats(
     """Return the picture that opens the part, and all pictures; no caption repeats one above it."""
     pairs = list(drawn)
     opens = (
-        [one.leads for one, _ in pairs]
-        if any(one.leads for one, _ in pairs)
+        [figure.leads for figure, _ in pairs]
+        if any(figure.leads for figure, _ in pairs)
         else [not picture.folded for _, picture in pairs]
     )
     first = opens.index(True) if any(opens) else -1
     seen: set[str] = set()
     for at in sorted(range(len(pairs)), key=lambda at: (at != first, pairs[at][1].folded)):
-        one, picture = pairs[at]
-        pairs[at] = one, replace(picture, caption=once(picture.caption, seen))
+        figure, picture = pairs[at]
+        pairs[at] = figure, replace(picture, caption=once(picture.caption, seen))
     return (pairs[first][1] if first >= 0 else None), pairs
 
 
@@ -324,11 +332,11 @@ def of_means(study: Study) -> str:
 
 def _of_sizes(study: Study) -> str:
     """Say which sizes the models have; empty where none is known."""
-    known = list(dict.fromkeys(short(group.parameters) for group in study.sizes if group.parameters > 0))
-    return f" Model size{'s' * (len(known) != 1)}: {', '.join(known)}." if known else ""
+    sizes = list(dict.fromkeys(short(group.parameters) for group in study.sizes if group.parameters > 0))
+    return f" Model size{'s' * (len(sizes) != 1)}: {', '.join(sizes)}." if sizes else ""
 
 
 def _of_adapters(study: Study) -> str:
     """Say which runs' weights are an adapter's, and on what; empty where none are."""
-    known = sorted({name for name in families_of(study.runs).values() if names_adapter(name)})
-    return f" The weights are an adapter's changes to its base: {listed(known)}." if known else ""
+    adapters = sorted({name for name in families_of(study.runs).values() if names_adapter(name)})
+    return f" The weights are an adapter's changes to its base: {listed(adapters)}." if adapters else ""

@@ -23,8 +23,8 @@ from toposcope.subjects.subject import TABLE
 def tables_on_page(study: Study) -> Iterable[Table]:
     """Return the tables on a study's part of the page, in reading order, empty ones included."""
     named = study.subject.page_tables
-    made: Callable[[Study], Iterable[Table]] = pkgutil.resolve_name(named) if named else _tables
-    return made(study)
+    subject_tables: Callable[[Study], Iterable[Table]] = pkgutil.resolve_name(named) if named else _tables
+    return subject_tables(study)
 
 
 def _named(study: Study, name: str) -> str:

@@ -35,7 +35,7 @@ def figures_of(subject: Subject) -> tuple[OnPage, ...]:
     InputError
         When an installed package brings something that is not a figure, or a file name that is taken.
     """
-    further = [one for one in (*_installed(), *_ADDED) if one.about in ("", subject.name)]
+    further = [figure for figure in (*_installed(), *_ADDED) if figure.about in ("", subject.name)]
     return (*_own(subject), *further)
 
 
@@ -54,20 +54,20 @@ def add_figure(figure: OnPage) -> OnPage:
     InputError
         When another figure has its file name.
     """
-    if not any(figure is one for one in _ADDED):
+    if not any(figure is added_figure for added_figure in _ADDED):
         _ADDED.append(_free(figure, (*_installed(), *_ADDED)))
     return figure
 
 
 @functools.cache
 def _installed() -> tuple[OnPage, ...]:
-    found: list[OnPage] = []
-    for made in brought(GROUP, OnPage):
+    figures: list[OnPage] = []
+    for brought_figure in brought(GROUP, OnPage):
         try:
-            found.append(_free(made, found))
+            figures.append(_free(brought_figure, figures))
         except InputError as error:
             leave_out(f"{GROUP}: {error}")
-    return tuple(found)
+    return tuple(figures)
 
 
 def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
@@ -77,13 +77,17 @@ def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
             f"figure {figure.name!r} may stand on several parts of a page; give it `about`, or put "
             f"{SUBJECT} into its name"
         )
-    if figure.about and figure.about not in (names := [one.name for one in (*subjects().values(), TABLE)]):
+    if figure.about and figure.about not in (
+        names := [subject.name for subject in (*subjects().values(), TABLE)]
+    ):
         raise InputError(
             f"figure {figure.name!r} is about {figure.about!r}, which is not a subject; use one of "
             f"{', '.join(names)}, or add the subject first"
         )
-    taken = {one.file_name(to.name) for to in (*subjects().values(), TABLE) for one in _own(to)}
-    taken.update(name for one in others for name in _files(one))
+    taken = {
+        taken_figure.file_name(to.name) for to in (*subjects().values(), TABLE) for taken_figure in _own(to)
+    }
+    taken.update(name for other_figure in others for name in _files(other_figure))
     for name in _files(figure):
         if name in taken:
             raise InputError(f"figure {name!r} exists already; give yours another name")
@@ -92,7 +96,7 @@ def _free(figure: OnPage, others: Iterable[OnPage]) -> OnPage:
 
 def _files(figure: OnPage) -> list[str]:
     """Return the file names of a package's figure, on every part where it may stand."""
-    parts = [figure.about] if figure.about else [one.name for one in (*subjects().values(), TABLE)]
+    parts = [figure.about] if figure.about else [subject.name for subject in (*subjects().values(), TABLE)]
     return [figure.file_name(part) for part in parts]
 
 
@@ -101,13 +105,13 @@ def on_cards(parts: Iterable[Subject]) -> list[str]:
 
     Figures for the first screen come first, then those that show what changed.
     """
-    wanted = [(subject, one) for subject in parts for one in figures_of(subject)]
+    wanted = [(subject, figure) for subject in parts for figure in figures_of(subject)]
     ordered = sorted(every_question(), key=lambda question: question != "changed")
     names = [
-        one.file_name(subject.name)
+        figure.file_name(subject.name)
         for question in ordered
-        for subject, one in sorted(wanted, key=lambda pair: pair[1].questions.get(question, 0))
-        if question in one.questions
+        for subject, figure in sorted(wanted, key=lambda pair: pair[1].questions.get(question, 0))
+        if question in figure.questions
     ]
-    leading = [one.file_name(subject.name) for subject, one in wanted if one.leads]
+    leading = [figure.file_name(subject.name) for subject, figure in wanted if figure.leads]
     return list(dict.fromkeys([*leading, *names]))

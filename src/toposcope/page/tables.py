@@ -169,12 +169,12 @@ def _groups(specs: list[Spec]) -> tuple[tuple[str, int], ...]:
     """Return the headings over the columns that are there; the first stands over the run."""
     every = [spec[0].split()[0] for spec in _TREND]
     here = [spec[0].split()[0] for spec in specs]
-    found = [("", 1)]
+    header = [("", 1)]
     for span, text in _GROUPS[1:]:
         first, last = (every.index(name) for name in span.split())
         count = sum(first <= every.index(name) <= last for name in here)
-        found += [(text, count)] if count else []
-    return tuple(found)
+        header += [(text, count)] if count else []
+    return tuple(header)
 
 
 def replicates_table(study: Study) -> Table:

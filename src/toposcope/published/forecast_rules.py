@@ -54,12 +54,12 @@ def loss_only(steps: np.ndarray, losses: np.ndarray, final_step: float) -> float
             warnings.simplefilter(
                 "ignore", scipy.optimize.OptimizeWarning
             )  # about the covariance, which is not used
-            found, _ = scipy.optimize.curve_fit(
+            fitted, _ = scipy.optimize.curve_fit(
                 _power, x, losses, p0=(10.0, 0.1, losses[-1]), bounds=([0, 0, 0], [100, 2, 20]), maxfev=10_000
             )
     except (RuntimeError, ValueError):
         return float("nan")
-    return float(_power(final_step + 1.0, *found))
+    return float(_power(final_step + 1.0, *fitted))
 
 
 def _power(x: np.ndarray | float, a: float, b: float, c: float) -> np.ndarray | float:
@@ -127,16 +127,16 @@ def rule_table(
             if reason:
                 continue
             persistence = values[:, 2] if has else np.full(len(values), np.nan)
-            found = rule_forecasts(values[:, 0], values[:, 1], persistence, seen)
+            rule_values = rule_forecasts(values[:, 0], values[:, 1], persistence, seen)
             rows += [
                 (
                     run,
                     fraction,
                     seen,
                     method,
-                    found[method],
+                    rule_values[method],
                     values[-1, 1],
-                    abs(found[method] - values[-1, 1]),
+                    abs(rule_values[method] - values[-1, 1]),
                     "ok",
                     "",
                 )
@@ -157,14 +157,14 @@ def others_table(
     The forecast is the mean over the other runs. A gain that survives this does not need the run's own
     topology. Runs that the rules cannot forecast have no row.
     """
-    made = rule_table(table, target=target, column=column)
-    fits = made[(made["method"] == METHODS[0]) & (made["status"] == "ok")]
+    rule_rows = rule_table(table, target=target, column=column)
+    fits = rule_rows[(rule_rows["method"] == METHODS[0]) & (rule_rows["status"] == "ok")]
     series = {run: table.of_run(run)[[target, column]].to_numpy(float) for run in set(fits["run"])}
     rows = []
     for line in fits.to_dict("records"):
         seen, losses = int(line["seen"]), series[line["run"]][:, 0]
         others = [values[:seen, 1] for run, values in series.items() if run != line["run"]]
-        drawn = [tda_only(losses[:seen], one, len(losses)) for one in others if len(one) == seen]
+        drawn = [tda_only(losses[:seen], series, len(losses)) for series in others if len(series) == seen]
         if drawn:
             predicted = combine(float(line["predicted"]), float(np.mean(drawn)))
             error = abs(predicted - float(line["actual"]))
@@ -176,8 +176,8 @@ def error_table(
     table: SeriesTable, *, target: str = "loss", column: str = NEURAL_PERSISTENCE
 ) -> pd.DataFrame:
     """Return the absolute errors of rules and controls: a row per share and run, a column per method."""
-    made = [maker(table, target=target, column=column) for maker in (rule_table, others_table)]
-    errors = pd.concat(made).pivot_table(index=["fraction", "run"], columns="method", values="error")
+    tables = [maker(table, target=target, column=column) for maker in (rule_table, others_table)]
+    errors = pd.concat(tables).pivot_table(index=["fraction", "run"], columns="method", values="error")
     return errors.reindex(columns=[*METHODS, OTHERS])  # a single run has no others
 
 

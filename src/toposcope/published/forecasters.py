@@ -105,10 +105,10 @@ def _checkpoints(seen: Curve) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _power_law(steps: np.ndarray, losses: np.ndarray, horizon: int) -> float:
-    found = _loss_only(np.asarray(steps, float).tobytes(), np.asarray(losses, float).tobytes(), horizon)
-    if not np.isfinite(found):
+    predicted = _loss_only(np.asarray(steps, float).tobytes(), np.asarray(losses, float).tobytes(), horizon)
+    if not np.isfinite(predicted):
         raise InputError("the fit of the published power law does not converge on these losses")
-    return found
+    return predicted
 
 
 @lru_cache(maxsize=4096)
@@ -122,10 +122,10 @@ def _tda(seen: Curve) -> float:
         raise InputError(f"run {seen.run}: no neural persistence was measured", remedy="measure it")
     steps, losses = _checkpoints(seen)
     value = seen.features[PERSISTENCE.name].to_numpy(float)
-    known = np.isfinite(value)
-    if known.sum() < 3:
+    finite = np.isfinite(value)
+    if finite.sum() < 3:
         raise InputError(
-            f"run {seen.run}: {known.sum():,} measured checkpoints; the published rules need at least 3"
+            f"run {seen.run}: {finite.sum():,} measured checkpoints; the published rules need at least 3"
         )
-    spacing = float(np.median(np.diff(steps[known])))
-    return tda_only(losses[known], value[known], round(seen.horizon / spacing) + 1)
+    spacing = float(np.median(np.diff(steps[finite])))
+    return tda_only(losses[finite], value[finite], round(seen.horizon / spacing) + 1)

@@ -63,8 +63,8 @@ def phase_table(table: SeriesTable, *, columns: Sequence[str] | None = None) -> 
     for run in table.run_names:
         frame = table.of_run(run)
         for column in columns:
-            known = frame[["step", column]].dropna()
-            steps, values = known["step"].to_numpy(float), known[column].to_numpy(float)
+            finite = frame[["step", column]].dropna()
+            steps, values = finite["step"].to_numpy(float), finite[column].to_numpy(float)
             for rule in RULES:
                 rows.append((run, column, rule, *_apply(rule, steps, values)))
     return pd.DataFrame(rows, columns=list(PHASES))

@@ -194,11 +194,11 @@ def _names(value: object) -> Sequence[str]:
 
 
 def _pick(recipe: TrainingRecipe, names: Sequence[str]) -> tuple[ModelShape, ...]:
-    known = {shape.name: shape for shape in recipe.models}
+    shapes = {shape.name: shape for shape in recipe.models}
     for name in names:
-        if name not in known:
-            raise RecipeError(f"model {name!r} is not in recipe {recipe.name}: {nearest(name, known)}")
-    return tuple(known[name] for name in dict.fromkeys(names))
+        if name not in shapes:
+            raise RecipeError(f"model {name!r} is not in recipe {recipe.name}: {nearest(name, shapes)}")
+    return tuple(shapes[name] for name in dict.fromkeys(names))
 
 
 def _override_model(content: dict[str, Any], key: str, value: object) -> None:

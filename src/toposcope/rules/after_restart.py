@@ -110,15 +110,15 @@ def after_restarts(run: JudgedRun) -> list[AfterRestart]:
     again = set() if run.replaced is None else set(run.replaced["step"].astype(float))
     step, loss = (run.losses[name].to_numpy(float) for name in ("step", "loss"))
     marks = sorted({mark for mark in run.restarts if mark not in again})
-    made = []
+    remarks = []
     for place, mark in enumerate(marks):
         at = int(np.searchsorted(step, mark))
         end = int(np.searchsorted(step, marks[place + 1])) if place + 1 < len(marks) else len(step)
         begin = int(np.searchsorted(step, marks[place - 1])) if place else 0
         compared = _compared(step[begin:end], loss[begin:end], at - begin)
         if compared is not None:
-            made.append(_with_beside(run, float(mark), *compared))
-    return made
+            remarks.append(_with_beside(run, float(mark), *compared))
+    return remarks
 
 
 def _compared(step: np.ndarray, loss: np.ndarray, at: int) -> tuple[int, float, float, float] | None:
@@ -135,11 +135,11 @@ def _compared(step: np.ndarray, loss: np.ndarray, at: int) -> tuple[int, float, 
         quantile = float(special.stdtrit(len(places) - 1, 1 - LEVEL / 2 / len(lengths)))
         apart = _off(step, loss, at, rows)
         error = typical * quantile * np.sqrt(1 + 1 / len(places))
-        found = (rows, apart, float(error), noise)
+        candidate = (rows, apart, float(error), noise)
         over = abs(apart) / error if error > 0 else 0.0
         # of lengths that differ the longest is told, and if none does, the longest
         if best is None or over > 1 or best[0] <= 1:
-            best = (over, found)
+            best = (over, candidate)
     return None if best is None else best[1]
 
 

@@ -45,12 +45,12 @@ def pass_over(rule: Rule, series: OneStepAhead, values: np.ndarray) -> int:
     near = values[: series.block]
     infinite = np.flatnonzero(np.isinf(near))
     near = near[: infinite[0]] if len(infinite) else near
-    known = np.flatnonzero(~np.isnan(near))
+    known_places = np.flatnonzero(~np.isnan(near))
     # numpy's logarithm may differ from that of `spike` in the last digit
-    logarithms = np.array([math.log(max(value, 1e-30)) for value in near[known].tolist()])
+    logarithms = np.array([math.log(max(value, 1e-30)) for value in near[known_places].tolist()])
     taken = series.pass_over(logarithms, rule.spending.next_level())
     rule.spending.count(taken)
-    return len(near) if taken == len(known) else int(known[taken])
+    return len(near) if taken == len(known_places) else int(known_places[taken])
 
 
 def back_below(signal: Signal) -> float:

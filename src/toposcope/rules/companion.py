@@ -71,21 +71,27 @@ class CompanionRule(Rule):
         """Return a remark for each judged column in which something is or was wrong."""
         if not run.by_companions:
             return ()
-        return [remark for one in self.judged(run) for remark in self._remarks(run, one)]
+        return [remark for column in self.judged(run) for remark in self._remarks(run, column)]
 
     def judged(self, run: JudgedRun) -> list[Companion]:
         """Return the columns that it judges in a run."""
-        return [one for one in companions(run.rows, run.column) if one.direction in self.directions]
+        return [
+            companion
+            for companion in companions(run.rows, run.column)
+            if companion.direction in self.directions
+        ]
 
     def signals(self, run: JudgedRun) -> list[Signal]:
         """Return a signal at each record at which something begins to be wrong; later records change none."""
         return [
             Signal(
-                int(step[one.start]), self._sentence(column, step, values[: one.start + 1], one), noticed=mild
+                int(step[episode.start]),
+                self._sentence(column, step, values[: episode.start + 1], episode),
+                noticed=mild,
             )
             for column, step, values in self._series(run)
-            for one in episodes(values, self.limits(values))
-            for mild in [self._is_mild(run, step, one)]
+            for episode in episodes(values, self.limits(values))
+            for mild in [self._is_mild(run, step, episode)]
         ]
 
     def passed(self, signal: Signal, rows: pd.DataFrame) -> int | None:
@@ -93,10 +99,10 @@ class CompanionRule(Rule):
         run = JudgedRun.of(rows, column=loss_column(rows))
         return next(
             (
-                int(step[one.stop])
+                int(step[episode.stop])
                 for _, step, values in self._series(run)
-                for one in episodes(values, self.limits(values))
-                if step[one.start] == signal.step and one.stop < len(values)
+                for episode in episodes(values, self.limits(values))
+                if step[episode.start] == signal.step and episode.stop < len(values)
             ),
             None,
         )
@@ -105,8 +111,8 @@ class CompanionRule(Rule):
         """Return each judged column of a run with step and value of its records; none for another loss."""
         if not run.by_companions:
             return []
-        made = [(column, *self.series(run, column)) for column in self.judged(run)]
-        return [one for one in made if len(one[1])]
+        all_series = [(column, *self.series(run, column)) for column in self.judged(run)]
+        return [column_series for column_series in all_series if len(column_series[1])]
 
     def _is_mild(self, run: JudgedRun, step: np.ndarray, episode: Episode) -> bool:
         """Return whether something wrong needs no action, by the log up to the record where it is found."""
@@ -120,17 +126,17 @@ class CompanionRule(Rule):
 
     def _remarks(self, run: JudgedRun, column: Companion) -> list[Remark]:
         step, values = self.series(run, column)
-        found = list(episodes(values, self.limits(values))) if len(values) else []
-        if not found:
+        episodes_found = list(episodes(values, self.limits(values))) if len(values) else []
+        if not episodes_found:
             return []
-        last = found[-1]
+        last = episodes_found[-1]
         since = float(step[max(0, last.start - RECENT)])
-        said = _sentence(_called(column), values, last, f"step {step_text(since)}")
+        sentence = _sentence(_called(column), values, last, f"step {step_text(since)}")
         if last.stop == len(values):
             level = self.level_of(run, since)
-            return [Remark(level, self.name, since, said, "" if level == NOTICED else self.remedy)]
+            return [Remark(level, self.name, since, sentence, "" if level == NOTICED else self.remedy)]
         over = float(step[last.stop])
-        return [Remark(NOTICED, self.name, since, f"{said}, back by step {step_text(over)}", passed=over)]
+        return [Remark(NOTICED, self.name, since, f"{sentence}, back by step {step_text(over)}", passed=over)]
 
 
 def records(run: JudgedRun, column: Companion) -> tuple[np.ndarray, np.ndarray]:
@@ -190,5 +196,5 @@ def _sentence(label: str, values: np.ndarray, episode: Episode, since: str) -> s
 
 def _called(column: Companion) -> str:
     """Return a column by what it is, with its name where that is another."""
-    known = column.direction.value
-    return known if column.name == known else f"{known} ({column.name})"
+    direction = column.direction.value
+    return direction if column.name == direction else f"{direction} ({column.name})"

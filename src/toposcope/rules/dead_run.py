@@ -56,9 +56,9 @@ class DeadRun(Rule):
         if len(loss) < 2 * FEWEST:
             return []
         step, lost = rows["step"].to_numpy(float), _without_gradient(rows)
-        for found in (_zero(loss, lost, policy=run.policy), _stands(loss, lost, policy=run.policy)):
-            if found is not None:
-                place, sentence = found
+        for dead_stretch in (_zero(loss, lost, policy=run.policy), _stands(loss, lost, policy=run.policy)):
+            if dead_stretch is not None:
+                place, sentence = dead_stretch
                 return [_remark(float(step[place]), sentence, bool(lost[place:].all()))]
         return _no_gradient(step, loss, lost, policy=run.policy)
 
@@ -69,16 +69,16 @@ def _without_gradient(rows: pd.DataFrame) -> np.ndarray:
     if "grad_norm" not in rows:
         return lost
     norm = rows["grad_norm"].to_numpy(float, na_value=np.nan)
-    known = np.flatnonzero(~np.isnan(norm))
+    known_places = np.flatnonzero(~np.isnan(norm))
     if nan_column("grad_norm") in rows:
         written = written_nan(rows, "grad_norm")
-        since = int(known[-1]) + 1 if len(known) else len(rows)
+        since = int(known_places[-1]) + 1 if len(known_places) else len(rows)
         # after the last finite norm, every row that logs one must have written NaN
-        lost[since:] = bool(len(known) >= FEWEST and written[since:].all())
+        lost[since:] = bool(len(known_places) >= FEWEST and written[since:].all())
         return lost
     # where some earlier rows have none either, a norm that is NaN cannot be told from one that is not logged
-    if len(known) >= FEWEST and len(known) == known[-1] + 1:
-        lost[known[-1] + 1 :] = True
+    if len(known_places) >= FEWEST and len(known_places) == known_places[-1] + 1:
+        lost[known_places[-1] + 1 :] = True
     return lost
 
 

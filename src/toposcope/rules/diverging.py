@@ -86,11 +86,11 @@ class Diverging(Rule):
 
     def once(self, judged: Sequence[Remark], replayed: Sequence[Remark]) -> Sequence[Remark]:
         """Return the rise of the whole log, and the drifts that it does not contain."""
-        return (*judged, *(one for one in replayed if not judged or one.level == NOTICED))
+        return (*judged, *(remark for remark in replayed if not judged or remark.level == NOTICED))
 
 
 def _overfits(run: JudgedRun) -> bool:
-    return any(one.kind == OVERFITTING for one in Overfitting().judge(run))
+    return any(remark.kind == OVERFITTING for remark in Overfitting().judge(run))
 
 
 def _in_words(rise: Rise, step: np.ndarray, rate: np.ndarray | None) -> Remark:

@@ -106,8 +106,8 @@ class JudgedRun:
         if name not in self.rows:
             return np.empty(0), np.empty(0)
         value = pd.to_numeric(self.rows[name], errors="coerce").to_numpy(float, na_value=np.nan)
-        step, known = self.rows["step"].to_numpy(float), ~np.isnan(value)
-        return (step, value) if known.all() else (step[known], value[known])
+        step, finite = self.rows["step"].to_numpy(float), ~np.isnan(value)
+        return (step, value) if finite.all() else (step[finite], value[finite])
 
     @cached_property
     def objective(self) -> LossKind:
@@ -145,15 +145,17 @@ def trained(rows: pd.DataFrame, column: str = "loss") -> np.ndarray:
 def _named(rows: pd.DataFrame, column: str) -> tuple[pd.DataFrame, str]:
     """Return the rows with the columns of `CANONICAL` under these names, and the new name of the loss."""
     names, taken = chosen(rows.columns), set(map(str, rows.columns))
-    if "learning_rate" not in names and (scales := [one for one in rows.columns if plain(one) in SCALES]):
+    if "learning_rate" not in names and (
+        scales := [column for column in rows.columns if plain(column) in SCALES]
+    ):
         names["learning_rate"] = scales[0]
     wanted = set(CANONICAL) - taken
     if meaning(column) in ("loss", "heldout_loss") and meaning(column) in wanted and column in rows:
         names[meaning(column)] = column
-    renamed = {names[one]: one for one in wanted if one in names}
+    renamed = {names[column]: column for column in wanted if column in names}
     rows = rows.rename(
         columns=renamed | {nan_column(str(old)): nan_column(new) for old, new in renamed.items()}
     )
-    texts = (one for one in CANONICAL if one in rows and rows[one].dtype.kind not in "fi")
-    numbers = {one: pd.to_numeric(rows[one], errors="coerce") for one in texts}
+    texts = (column for column in CANONICAL if column in rows and rows[column].dtype.kind not in "fi")
+    numbers = {column: pd.to_numeric(rows[column], errors="coerce") for column in texts}
     return rows.assign(**numbers), renamed.get(column, column)

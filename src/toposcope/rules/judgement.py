@@ -42,12 +42,14 @@ class Judgement:
 
     def beside(self, ground: Remark) -> Judgement:
         """Return the judgement with one more ground, worst first."""
-        grounds = sorted((*self.grounds, ground), key=lambda one: -LEVELS.index(one.level))
+        grounds = sorted((*self.grounds, ground), key=lambda remark: -LEVELS.index(remark.level))
         return Judgement(tuple(grounds), self.noticed)
 
     def with_remedy(self, kind: str, remedy: str) -> Judgement:
         """Return the judgement with another remedy for the grounds of a kind."""
-        grounds = [replace(one, remedy=remedy) if one.kind == kind else one for one in self.grounds]
+        grounds = [
+            replace(ground, remedy=remedy) if ground.kind == kind else ground for ground in self.grounds
+        ]
         return Judgement(tuple(grounds), self.noticed)
 
 
@@ -114,13 +116,13 @@ def judge(
     >>> judged.level, [one.kind for one in judged.noticed]
     ('all right', ['loss spike'])
     """
-    found = [*_of_counts(losses, lost, logged=logged), *once(remarks, replayed)]
-    found += [_of_audit(one, last_checkpoint) for one in audit]
-    found += [Remark(LOOK, "log", None, text) for text in wrong]
-    grounds = [one for one in found if one.level != NOTICED]
+    all_remarks = [*_of_counts(losses, lost, logged=logged), *once(remarks, replayed)]
+    all_remarks += [_of_audit(finding, last_checkpoint) for finding in audit]
+    all_remarks += [Remark(LOOK, "log", None, text) for text in wrong]
+    grounds = [remark for remark in all_remarks if remark.level != NOTICED]
     # A fault is said before that there are too few losses to look for others.
-    grounds.sort(key=lambda one: (-LEVELS.index(one.level), one.kind in (TOO_EARLY, NO_LOSS)))
-    return Judgement(tuple(grounds), tuple(one for one in found if one.level == NOTICED))
+    grounds.sort(key=lambda remark: (-LEVELS.index(remark.level), remark.kind in (TOO_EARLY, NO_LOSS)))
+    return Judgement(tuple(grounds), tuple(remark for remark in all_remarks if remark.level == NOTICED))
 
 
 def _of_counts(losses: int, lost: int, *, logged: bool) -> list[Remark]:
@@ -141,18 +143,20 @@ _BACK = "go back to step"
 """How the audit names the last good checkpoint, which need not be the one before."""
 
 
-def _of_audit(one: AuditFinding, last: int | None) -> Remark:
-    steps = one.steps or (() if one.step is None else (one.step,))
-    at_end = one.fault == _NON_FINITE and last is not None and last in steps
-    at = "" if one.step is None else f" at step {one.step:,}"
-    tensor = f" {one.tensor}" if one.tensor else ""
+def _of_audit(finding: AuditFinding, last: int | None) -> Remark:
+    steps = finding.steps or (() if finding.step is None else (finding.step,))
+    at_end = finding.fault == _NON_FINITE and last is not None and last in steps
+    at = "" if finding.step is None else f" at step {finding.step:,}"
+    tensor = f" {finding.tensor}" if finding.tensor else ""
     what = "checkpoint" if steps else "audit"
-    message, _, stated = one.message.partition("; ") if at_end else (one.message, "", "")
+    message, _, stated = finding.message.partition("; ") if at_end else (finding.message, "", "")
     sentence = f"{what}{at}:{tensor} {message}"
-    if one.is_remark:
-        return Remark(NOTICED, one.fault, one.step, sentence)
+    if finding.is_remark:
+        return Remark(NOTICED, finding.fault, finding.step, sentence)
     before = stated if stated.startswith(_BACK) else "go back to a checkpoint before it"
     remedy = before if at_end else "do not resume from it until it is repaired"
-    told = one.message.partition("; so ")[0]  # what follows says how often, not what to do
+    told = finding.message.partition("; so ")[0]  # what follows says how often, not what to do
     states_remedy = not steps or ("; " in told and not at_end)
-    return Remark(STOP if at_end else LOOK, one.fault, one.step, sentence, "" if states_remedy else remedy)
+    return Remark(
+        STOP if at_end else LOOK, finding.fault, finding.step, sentence, "" if states_remedy else remedy
+    )

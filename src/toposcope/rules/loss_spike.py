@@ -64,15 +64,15 @@ class LossSpike(Rule):
             return []
         step, loss = run.losses["step"].to_numpy(), run.losses["loss"].to_numpy(float)
         off = _off(loss)
-        found = excursions(run.scale)
-        several = _several(step, found) if np.count_nonzero(loss) >= LEAST else None
-        late = (step[found.first] > step[-1] / 2) & (found.length > 1)
-        alone = found.single | (late if several is None else False)
+        spikes = excursions(run.scale)
+        several = _several(step, spikes) if np.count_nonzero(loss) >= LEAST else None
+        late = (step[spikes.first] > step[-1] / 2) & (spikes.length > 1)
+        alone = spikes.single | (late if several is None else False)
         # a spike rises from the loss before it: at the end of a dense, steep beginning only the median is low
-        back = alone & (found.stop < len(step)) & (found.first > 1) & found.rises
-        back &= ~(off[np.maximum(found.first - 1, 0)] & ~off[found.first])  # the end of a dip is no spike
-        passed = [*_spikes(loss, found, back), *_glitches(loss, off, found, taken=back | late)]
-        passed.sort(key=lambda one: one.first)
+        back = alone & (spikes.stop < len(step)) & (spikes.first > 1) & spikes.rises
+        back &= ~(off[np.maximum(spikes.first - 1, 0)] & ~off[spikes.first])  # the end of a dip is no spike
+        passed = [*_spikes(loss, spikes, back), *_glitches(loss, off, spikes, taken=back | late)]
+        passed.sort(key=lambda passing: passing.first)
         remarks = [] if several is None else [several]
         return [*remarks, *_noticed(step, passed)]
 
@@ -93,8 +93,11 @@ class LossSpike(Rule):
 
         From both sides the end of a dip is no spike, though it is one step ahead.
         """
-        replayed = [alarm for alarm in replayed if not any(_ends_dip(one, alarm) for one in judged)]
-        return [*(one for one in judged if not any(_same(one, alarm) for alarm in replayed)), *replayed]
+        replayed = [alarm for alarm in replayed if not any(_ends_dip(remark, alarm) for remark in judged)]
+        return [
+            *(remark for remark in judged if not any(_same(remark, alarm) for alarm in replayed)),
+            *replayed,
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +116,14 @@ class _Passed:
         return max(ratio, 1 / ratio)
 
 
-def _several(step: np.ndarray, found: Excursions) -> Remark | None:
+def _several(step: np.ndarray, spikes: Excursions) -> Remark | None:
     """Return three or more excursions of at least two losses in the last half; None if there are fewer."""
-    late = (step[found.first] > step[-1] / 2) & (found.length > 1)
-    first = found.first[late]
+    late = (step[spikes.first] > step[-1] / 2) & (spikes.length > 1)
+    first = spikes.first[late]
     separate = np.r_[True, np.diff(first) > _APART] if len(first) else np.zeros(0, bool)
     if np.count_nonzero(separate) < SEVERAL:
         return None
-    at, highest = int(step[first[0]]), max(found.factor(k) for k in np.flatnonzero(late))
+    at, highest = int(step[first[0]]), max(spikes.factor(k) for k in np.flatnonzero(late))
     sentence = (
         f"{np.count_nonzero(separate)} spikes since step {at:,}, the highest by a factor of {highest:.2g}"
     )
@@ -129,10 +132,10 @@ def _several(step: np.ndarray, found: Excursions) -> Remark | None:
     )
 
 
-def _spikes(loss: np.ndarray, found: Excursions, back: np.ndarray) -> Iterator[_Passed]:
+def _spikes(loss: np.ndarray, spikes: Excursions, back: np.ndarray) -> Iterator[_Passed]:
     for k in np.flatnonzero(back):
-        top = found.top(k)
-        yield _Passed(int(found.first[k]), int(found.stop[k]), float(loss[top]), found.around(top))
+        top = spikes.top(k)
+        yield _Passed(int(spikes.first[k]), int(spikes.stop[k]), float(loss[top]), spikes.around(top))
 
 
 def _off(loss: np.ndarray) -> np.ndarray:
@@ -146,12 +149,12 @@ def _off(loss: np.ndarray) -> np.ndarray:
 
 
 def _glitches(
-    loss: np.ndarray, off: np.ndarray, found: Excursions, *, taken: np.ndarray
+    loss: np.ndarray, off: np.ndarray, spikes: Excursions, *, taken: np.ndarray
 ) -> Iterator[_Passed]:
     """Yield the glitches that came back and are not among the excursions that are `taken`."""
     off = off.copy()
     for k in np.flatnonzero(taken):
-        off[found.first[k] : found.stop[k]] = False
+        off[spikes.first[k] : spikes.stop[k]] = False
     edges = np.flatnonzero(np.diff(np.r_[False, off, False]))
     for first, stop in zip(edges[::2], edges[1::2], strict=True):
         if stop == len(loss):
@@ -165,20 +168,20 @@ def _glitches(
 def _noticed(step: np.ndarray, passed: Sequence[_Passed]) -> list[Remark]:
     """Return a remark for each spike that passed, or a single one where they are many."""
     if len(passed) > _MOST:
-        worst = max(passed, key=lambda one: one.factor)
+        worst = max(passed, key=lambda passing: passing.factor)
         sentence = (
             f"{len(passed):,} losses stood out, the farthest at step {step_text(step[worst.first])}, by a "
             f"factor of {worst.factor:.2f}, and each came back"
         )
         first, last = float(step[passed[0].first]), float(step[passed[-1].stop])
         return [Remark(NOTICED, LOSS_SPIKE, first, sentence, passed=last)]
-    return [_in_words(one, float(step[one.first]), float(step[one.stop])) for one in passed]
+    return [_in_words(passing, float(step[passing.first]), float(step[passing.stop])) for passing in passed]
 
 
-def _in_words(one: _Passed, at: float, back: float) -> Remark:
-    kind = LOSS_SPIKE if one.loss > one.around else LOSS_DIP
+def _in_words(passed: _Passed, at: float, back: float) -> Remark:
+    kind = LOSS_SPIKE if passed.loss > passed.around else LOSS_DIP
     sentence = (
-        f"{kind} at step {step_text(at)} (loss is {one.loss:.4g} where {one.around:.4g} is around it), "
+        f"{kind} at step {step_text(at)} (loss is {passed.loss:.4g} where {passed.around:.4g} is around it), "
         f"back to normal by step {step_text(back)}"
     )
     return Remark(NOTICED, kind, at, sentence, passed=back)

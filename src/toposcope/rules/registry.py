@@ -109,10 +109,10 @@ def remarks_on(run: JudgedRun, *, noticed: bool = True) -> list[Remark]:
     remarks: list[Remark] = []
     for rule in rules_of(run):
         silent = rule.looks != BOTH or (rule.of_trend and run.policy)
-        if not silent and not any(one.kind in rule.unless for one in remarks):
-            made = spared(rule, None)
-            remarks += [] if made is None else spared_all(made.judge, Remark, run, copied=True)
-    return remarks if noticed else [one for one in remarks if one.level != NOTICED]
+        if not silent and not any(remark.kind in rule.unless for remark in remarks):
+            rule_object = spared(rule, None)
+            remarks += [] if rule_object is None else spared_all(rule_object.judge, Remark, run, copied=True)
+    return remarks if noticed else [remark for remark in remarks if remark.level != NOTICED]
 
 
 def assess(
@@ -146,22 +146,22 @@ def once(judged: Sequence[Remark], replayed: Sequence[Remark]) -> list[Remark]:
     """Return what whole logs and the replayed alarms show, each thing once, in the order of the rules."""
     remarks: list[Remark] = []
     left, alarms = list(judged), list(replayed)
-    for rule in _rules_of_kinds({one.kind for one in (*judged, *replayed)}):
+    for rule in _rules_of_kinds({remark.kind for remark in (*judged, *replayed)}):
         kinds = rule.speaks_of()
-        mine = [one for one in left if one.kind in kinds]
-        heard = [one for one in alarms if one.kind == rule.alarm_name()]
+        mine = [remark for remark in left if remark.kind in kinds]
+        heard = [alarm for alarm in alarms if alarm.kind == rule.alarm_name()]
         remarks += _once(rule, tuple(mine), tuple(heard))
-        left = [one for one in left if one.kind not in kinds]
-        alarms = [one for one in alarms if one.kind != rule.alarm_name()]
+        left = [remark for remark in left if remark.kind not in kinds]
+        alarms = [alarm for alarm in alarms if alarm.kind != rule.alarm_name()]
     return [*remarks, *left, *alarms]
 
 
 def _once(rule: type[Rule], judged: tuple[Remark, ...], replayed: tuple[Remark, ...]) -> Sequence[Remark]:
     """Return what a rule says once; everything, if it is that of a package and fails."""
-    made = spared(rule, None)
-    said = None if made is None else spared(made.once, None, judged, replayed)
-    known = isinstance(said, tuple | list) and all(isinstance(one, Remark) for one in said)
-    return said if said is not None and known else (*judged, *replayed)
+    rule_object = spared(rule, None)
+    merged = None if rule_object is None else spared(rule_object.once, None, judged, replayed)
+    is_valid = isinstance(merged, tuple | list) and all(isinstance(remark, Remark) for remark in merged)
+    return merged if merged is not None and is_valid else (*judged, *replayed)
 
 
 def place(kind: str) -> int:

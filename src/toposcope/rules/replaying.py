@@ -65,7 +65,9 @@ def replay(table: pd.DataFrame, *, target: bool = False, trend: bool = True) -> 
     in_arrays = arrays_of(rows, training)
     signals = [(place, rule, signal) for rule in following for place, signal in signals_of(rule, in_arrays)]
     remarks = []
-    for _, rule, signal in sorted(signals, key=lambda one: one[0]):  # at one row, in the order of the rules
+    for _, rule, signal in sorted(
+        signals, key=lambda signal: signal[0]
+    ):  # at one row, in the order of the rules
         passed = passed_by(rule, signal, rows)
         if passed is not None or not signal.noticed:
             at, back = (float(signal.step), passed) if whole else _places(signal.step, passed, steps)
@@ -81,12 +83,12 @@ def _read_of(table: pd.DataFrame) -> list[str]:
 
 def followers(spent: AlarmFamily, *, trend: bool = True) -> list[Rule]:
     """Return an object of each rule that looks back, with its share of the rate."""
-    made = [
+    instances = [
         spared(rule, None, Spending(spent.rate_of(rule.alarm_name()) if rule.share > 0 else 0.0, rule.rest))
         for rule in looking_back()
         if trend or not rule.of_trend
     ]
-    return [rule for rule in made if rule is not None]
+    return [rule for rule in instances if rule is not None]
 
 
 def passed_by(rule: Rule, signal: Signal, rows: pd.DataFrame) -> int | None:
@@ -177,10 +179,10 @@ class Replays:
 
 def _in_words(rule: Rule, signal: Signal, at: float, passed: float | None) -> Remark:
     name = rule.alarm_name()
-    said = f"{name} at step {step_text(at)} ({signal.data.get('spike', signal.sentence)})"
+    sentence = f"{name} at step {step_text(at)} ({signal.data.get('spike', signal.sentence)})"
     if passed is not None:
-        return Remark(NOTICED, name, at, f"{said}, {back_by(passed)}", passed=passed)
-    return Remark(LOOK, name, at, f"{said}, not back yet", advised(rule.next, None))
+        return Remark(NOTICED, name, at, f"{sentence}, {back_by(passed)}", passed=passed)
+    return Remark(LOOK, name, at, f"{sentence}, not back yet", advised(rule.next, None))
 
 
 def _trained_at(logged: pd.DataFrame, steps: pd.Series) -> np.ndarray:

@@ -76,7 +76,7 @@ class RewardWithoutSpread(CompanionRule):
     def judged(self, run: JudgedRun) -> list[Companion]:
         """Return the logged spread, or else the reward."""
         columns = super().judged(run)
-        return [one for one in columns if one.direction is Direction.SPREAD] or columns
+        return [column for column in columns if column.direction is Direction.SPREAD] or columns
 
     def series(self, run: JudgedRun, column: Companion) -> tuple[np.ndarray, np.ndarray]:
         """Return the spread of the rewards: logged, within a batch, or over ten records."""
@@ -87,8 +87,8 @@ class RewardWithoutSpread(CompanionRule):
         if between is not None:
             return between
         spread = pd.Series(values).rolling(_LEVEL)
-        known = np.arange(len(values)) >= _LEVEL - 1
-        return step[known], np.asarray(spread.max() - spread.min(), float)[known]
+        enough = np.arange(len(values)) >= _LEVEL - 1
+        return step[enough], np.asarray(spread.max() - spread.min(), float)[enough]
 
     def level_of(self, run: JudgedRun, step: float) -> str:
         """Return that a solved task needs no action."""
@@ -108,5 +108,5 @@ def _between(run: JudgedRun, name: str) -> tuple[np.ndarray, np.ndarray] | None:
     if low == name or low not in run.rows or high not in run.rows:
         return None
     spread = pd.to_numeric(run.rows[high], errors="coerce") - pd.to_numeric(run.rows[low], errors="coerce")
-    known = np.isfinite(spread.to_numpy(float))
-    return run.rows["step"].to_numpy(float)[known], spread.to_numpy(float)[known]
+    finite = np.isfinite(spread.to_numpy(float))
+    return run.rows["step"].to_numpy(float)[finite], spread.to_numpy(float)[finite]

@@ -126,16 +126,16 @@ def find(scale: Scale, rate: np.ndarray | None = None) -> Rise | None:
     rise. Growing swings are diverging as well. A single value never diverges: if a log diverges only through
     its last value, it has a higher level until a second value confirms the rise.
     """
-    found = _found(scale, rate)
-    if found is None or found.kind != DIVERGING or found.width or _confirmed(scale, found):
-        return found
+    rise = _found(scale, rate)
+    if rise is None or rise.kind != DIVERGING or rise.width or _confirmed(scale, rise):
+        return rise
     before = _found(replace(scale, value=scale.value[:-1]), None if rate is None else rate[:-1])
-    return found if before is not None and before.kind == DIVERGING else _of(found, SHIFT)
+    return rise if before is not None and before.kind == DIVERGING else _of(rise, SHIFT)
 
 
-def _confirmed(scale: Scale, found: Rise) -> bool:
+def _confirmed(scale: Scale, rise: Rise) -> bool:
     """Return whether the second-to-last loss is a third as far above the lowest level as the last."""
-    low = math.log(found.low + scale.floor)
+    low = math.log(rise.low + scale.floor)
     return bool(scale.value[-2] - low >= CONFIRMED * (scale.value[-1] - low))
 
 
@@ -145,18 +145,18 @@ def _found(scale: Scale, rate: np.ndarray | None) -> Rise | None:
     if len(value) < FEWEST:
         return None
     low, level = _lowest(value)
-    found = None
+    strongest = None
     for width, now in _recent(value, low, level):
         if now - level <= 0 or scale.share(level, now) < scale.trifle:
             continue
         symptom = _symptom(scale, rate, low, level, width)
-        if symptom is not None and (found is None or symptom.kind == DIVERGING):
-            found = symptom
-        if found is not None and found.kind == DIVERGING:
-            return found
-    if found is not None and found.kind == RESTART:
-        return found
-    return _swings(scale) or found
+        if symptom is not None and (strongest is None or symptom.kind == DIVERGING):
+            strongest = symptom
+        if strongest is not None and strongest.kind == DIVERGING:
+            return strongest
+    if strongest is not None and strongest.kind == RESTART:
+        return strongest
+    return _swings(scale) or strongest
 
 
 def noise(values: np.ndarray) -> float:
@@ -227,9 +227,9 @@ def _symptom(scale: Scale, rate: np.ndarray | None, low: int, level: float, widt
     error = 1.2533 * _spread(value[: start + 1], after) / math.sqrt(part)
     if end - level <= max(REGAINED * (top - level), 0.0):
         return None
-    made = Rise(DIVERGING, start, scale.loss(level), scale.loss(top), scale.loss(end))
+    rise = Rise(DIVERGING, start, scale.loss(level), scale.loss(top), scale.loss(end))
     if _restarted(scale, rate, low, start, level, top):
-        return _of(made, RESTART)
+        return _of(rise, RESTART)
     since = after[int(np.argmax(high)) :]
     still = STILL[len(since) > LATE * len(value)]
     regained = (math.exp(top) - math.exp(end)) / (math.exp(top) - math.exp(level))
@@ -237,12 +237,12 @@ def _symptom(scale: Scale, rate: np.ndarray | None, low: int, level: float, widt
     sure = top - end > 3 * math.sqrt(2) * error
     falls = won_back and sure and _falling(since, still, level, error * math.sqrt(part))
     if falls or _falls_faster(value[: start + 1], since):
-        return _of(made, FALLING)
+        return _of(rise, FALLING)
     if _rose_before(value[: start + 1], top - level, len(after), width):
-        return _of(made, AGAIN)
+        return _of(rise, AGAIN)
     grown = (top if width < _FEW_WINDOW else end) - level
     small = grown <= math.log1p(COLLAPSED[0]) or scale.share(level, level + grown) <= COLLAPSED[1]
-    return _of(made, SHIFT) if small and not _rising(value[low:]) else made
+    return _of(rise, SHIFT) if small and not _rising(value[low:]) else rise
 
 
 def _of(rise: Rise, kind: str) -> Rise:
@@ -307,16 +307,19 @@ def _restarted(scale: Scale, rate: np.ndarray | None, low: int, start: int, leve
     lost = top - level > math.log1p(COLLAPSED[0]) and scale.share(level, top) > _TAKEN
     if rate is None or not np.isfinite(rate).any() or lost:
         return False
-    known = pd.Series(rate).ffill().bfill().to_numpy(float)
-    since = known[low:]
+    filled_rate = pd.Series(rate).ffill().bfill().to_numpy(float)
+    since = filled_rate[low:]
     lowest = low + int(np.argmin(since))
-    highest = lowest + int(np.argmax(known[lowest:]))
+    highest = lowest + int(np.argmax(filled_rate[lowest:]))
     raised = (
-        known[highest] >= RATE_RAISED * known[lowest] and known[highest] <= KNOWN * known[: low + 1].max()
+        filled_rate[highest] >= RATE_RAISED * filled_rate[lowest]
+        and filled_rate[highest] <= KNOWN * filled_rate[: low + 1].max()
     )
-    rises = lowest + int(np.argmax(known[lowest:] >= RATE_RAISED * known[lowest]))
-    slack = max(_FEW_WINDOW, int(SHARES[0] * len(known)))
-    return bool(raised and rises <= start + slack and len(known) - highest <= RECENT * len(known) + slack)
+    rises = lowest + int(np.argmax(filled_rate[lowest:] >= RATE_RAISED * filled_rate[lowest]))
+    slack = max(_FEW_WINDOW, int(SHARES[0] * len(filled_rate)))
+    return bool(
+        raised and rises <= start + slack and len(filled_rate) - highest <= RECENT * len(filled_rate) + slack
+    )
 
 
 def _rose_before(value: np.ndarray, rise: float, length: int, width: int) -> bool:
@@ -363,7 +366,7 @@ def _swings(scale: Scale) -> Rise | None:
         return None
     if size[-1] <= _SWUNG or scale.share(float(low), float(high)) < max(_SWUNG_WON, scale.trifle):
         return None
-    wide = np.array([one > size[-1] / _SWINGS for one in size])
+    wide = np.array([swing > size[-1] / _SWINGS for swing in size])
     start = int(blocks[int(np.argmax(wide))][0])
     ends = (scale.loss(float(low)), scale.loss(float(high)))
     return Rise(DIVERGING, start, ends[0], ends[1], scale.loss(float(value[-1])), size[-1])
@@ -376,12 +379,12 @@ def _turns(value: np.ndarray, size: float) -> int:
     2
     """
     turns, way, end = 0, 0, value[0]
-    for one in value:
-        if way * (one - end) >= 0 and way:
-            end = one
-        elif abs(one - end) > size:
+    for extreme in value:
+        if way * (extreme - end) >= 0 and way:
+            end = extreme
+        elif abs(extreme - end) > size:
             turns += way != 0
-            way, end = (1 if one > end else -1), one
+            way, end = (1 if extreme > end else -1), extreme
     return turns
 
 

@@ -150,7 +150,7 @@ def trained_twice(run: JudgedRun) -> list[TrainedTwice]:
     (41.0, 0.3, 'same')
     """
     kept = run.losses
-    return [made for rows in _stretches(run) if (made := _compared(run, kept, rows)) is not None]
+    return [comparison for rows in _stretches(run) if (comparison := _compared(run, kept, rows)) is not None]
 
 
 def _stretches(run: JudgedRun) -> Iterator[pd.DataFrame]:
@@ -266,7 +266,7 @@ def _batches(before: np.ndarray, after: np.ndarray, earlier: np.ndarray) -> str:
 
 def _alike(left: np.ndarray, right: np.ndarray) -> bool:
     """Return whether the noise of two series of rows is that of the same batches."""
-    changes = [np.argsort(np.argsort(np.diff(one, 2))) for one in (left, right)]
+    changes = [np.argsort(np.argsort(np.diff(curve, 2))) for curve in (left, right)]
     n = len(changes[0])
     if n < FEWEST:
         return False

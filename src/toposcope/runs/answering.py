@@ -72,15 +72,15 @@ def answer_of(one: ReadRun, settings: CheckSettings, siblings: Sequence[Curve]) 
     if place.to_add:
         judgement = judgement.with_remedy(NO_LOSS, place.to_add)
     step, loss = _last(rows, column, judgement)
-    known = seen is not None and (seen.stated or forecast is not None) and not seen.endless
-    horizon = seen.horizon if seen is not None and known else one.planned
+    has_end = seen is not None and (seen.stated or forecast is not None) and not seen.endless
+    horizon = seen.horizon if seen is not None and has_end else one.planned
     answer = RunCheck(
         one.name, place.name, run, judgement, step, loss,
         horizon, ended, forecast, count.finite, len(steps),
         place.said, tuple(_unseen(place, rows, column, count.finite)),
         (*_limits(seen, forecast, count.lost), *_held_out(one, settings), *place.repaired),
         _logged(rows, column),
-        resume=next((one for one in place.resume if one.run == run), None),
+        resume=next((state for state in place.resume if state.run == run), None),
     )  # fmt: skip
     return answer if without is None else _without_trend(answer, without)
 
@@ -90,20 +90,20 @@ def _without_trend(answer: RunCheck, without: Trendless) -> RunCheck:
     from toposcope.forecasting.one_run import not_applicable
 
     none = None if without.ended else not_applicable(answer.name, without.sentence)
-    judging = tuple(one for one in answer.unseen if one not in without.seen)
+    judging = tuple(name for name in answer.unseen if name not in without.seen)
     return replace(
         answer, horizon=without.horizon, ended=without.ended, forecast=none, unseen=judging,
         objective=without.objective, without_trend=without.sentence,
     )  # fmt: skip
 
 
-def _held_out(one: ReadRun, settings: CheckSettings) -> list[str]:
+def _held_out(run: ReadRun, settings: CheckSettings) -> list[str]:
     """Return the note that the held-out loss of a run was read, as `forecast` has it; empty if it was not."""
     from toposcope.logs.described import HELD_OUT
 
-    if settings.column or one.column != "heldout_loss":
+    if settings.column or run.column != "heldout_loss":
         return []
-    noted = (note for note in one.place.log.assumed if note.startswith(HELD_OUT))
+    noted = (note for note in run.place.log.assumed if note.startswith(HELD_OUT))
     return [next(noted, f"{HELD_OUT} is used")]
 
 
@@ -113,8 +113,8 @@ def _logged(rows: pd.DataFrame, column: str) -> Logged | None:
         return None
     from toposcope.logs.run import by_step, wanted_rows
 
-    known = by_step(wanted_rows(rows[["step", column]], np.isfinite(rows["step"].to_numpy(float))))
-    return Logged(known["step"].to_numpy(float), known[column].to_numpy(float, na_value=np.nan))
+    logged_rows = by_step(wanted_rows(rows[["step", column]], np.isfinite(rows["step"].to_numpy(float))))
+    return Logged(logged_rows["step"].to_numpy(float), logged_rows[column].to_numpy(float, na_value=np.nan))
 
 
 def _ahead(
@@ -145,7 +145,7 @@ def _last(rows: pd.DataFrame, column: str, judgement: Judgement) -> tuple[float 
     ordered = by_step(rows)
     values = ordered[column].to_numpy(float, na_value=np.nan) if column in ordered else np.empty(0)
     finite = values[np.isfinite(values)]
-    lost = len(values) and (not len(finite) or any(one.kind == NOT_FINITE for one in judgement.grounds))
+    lost = len(values) and (not len(finite) or any(ground.kind == NOT_FINITE for ground in judgement.grounds))
     return last, math.nan if lost else float(finite[-1]) if len(finite) else None
 
 
@@ -156,30 +156,32 @@ def _unseen(place: Contents, rows: pd.DataFrame, column: str, losses: int) -> li
     from toposcope.statistics.alarms.residuals import FIRST
 
     wanted = (("grad_norm", "gradient norm"), ("learning_rate", "learning rate"))
-    found = [f"{said} (not logged)" for name, said in wanted if name not in rows or rows[name].isna().all()]
+    not_seen = [
+        f"{label} (not logged)" for name, label in wanted if name not in rows or rows[name].isna().all()
+    ]
     held = int(rows["heldout_loss"].notna().sum()) if "heldout_loss" in rows else 0
     if column == "loss" and 0 < held < FEWEST:
-        found.append(f"overfitting (needs {FEWEST} held-out losses)")
+        not_seen.append(f"overfitting (needs {FEWEST} held-out losses)")
     if not losses:
         none = "finite" if len(rows) and column in rows else "logged"
         return [f"losses (none is {none})", *([place.unseen] if place.unseen else [])]
     if losses < FIRST:
-        found.append(f"loss spikes (need {FIRST} losses)")
+        not_seen.append(f"loss spikes (need {FIRST} losses)")
     if losses < LEAST:
-        found.append(f"plateaus and small rises (need {LEAST} losses)")
-    return [*found, place.unseen] if place.unseen else found
+        not_seen.append(f"plateaus and small rises (need {LEAST} losses)")
+    return [*not_seen, place.unseen] if place.unseen else not_seen
 
 
 def _limits(curve: Curve | None, forecast: Forecast | None, lost: int) -> list[str]:
     """Return the limits of an answer."""
     from toposcope.logs.plan_beside import BESIDE
 
-    found = []
+    limits = []
     if curve is not None and forecast is not None:
         if not curve.endless:
-            found.append(f"the forecast assumes that the run goes on to step {curve.horizon:,}")
-        found += [part for part in forecast.reason.split("; ") if part and forecast.status != "failed"]
-        found += [note for note in curve.notes if lost or not note.endswith(WITHOUT_LOSS)]
+            limits.append(f"the forecast assumes that the run goes on to step {curve.horizon:,}")
+        limits += [part for part in forecast.reason.split("; ") if part and forecast.status != "failed"]
+        limits += [note for note in curve.notes if lost or not note.endswith(WITHOUT_LOSS)]
     elif curve is not None:
-        found += [note for note in curve.notes if BESIDE in note]
-    return found
+        limits += [note for note in curve.notes if BESIDE in note]
+    return limits

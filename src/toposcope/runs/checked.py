@@ -45,7 +45,7 @@ class Check:
     @property
     def level(self) -> str:
         """The worst level of any run."""
-        return max((one.level for one in self.runs), key=LEVELS.index)
+        return max((earlier.level for earlier in self.runs), key=LEVELS.index)
 
     @property
     def ok(self) -> bool:
@@ -56,10 +56,10 @@ class Check:
         """Return whether the answer has changed: for any run, or in what could not be read."""
         if before is None or self.problems != before.problems:
             return True
-        known = {one.name: one for one in before.runs}
-        if known.keys() != {one.name for one in self.runs}:
+        run = {checked_run.name: checked_run for checked_run in before.runs}
+        if run.keys() != {checked_run.name for checked_run in self.runs}:
             return True
-        return any(one.differs(known[one.name]) for one in self.runs)
+        return any(checked_run.differs(run[checked_run.name]) for checked_run in self.runs)
 
     @property
     def line(self) -> str:
@@ -70,21 +70,21 @@ class Check:
         return (self.runs[0].line if len(self.runs) == 1 else self._summary()) + more
 
     def _summary(self) -> str:
-        counts = Counter(one.level for one in self.runs)
+        counts = Counter(run.level for run in self.runs)
         total = len(self.runs)
         if counts[ALL_RIGHT] == total:
-            ended = sum(one.ended for one in self.runs)
-            unknown = sum(one.horizon is None for one in self.runs)
+            ended = sum(run.ended for run in self.runs)
+            unknown = sum(run.horizon is None for run in self.runs)
             ways = (
                 (ended, "finished"), (total - ended - unknown, "under way"),
                 (unknown, "without a known last step"),
             )  # fmt: skip
-            said = ", ".join(f"{count} {what}" for count, what in ways if count)
-            return f"{ALL_RIGHT}: {total:,} of {total:,} runs ({said})"
+            tally = ", ".join(f"{count} {what}" for count, what in ways if count)
+            return f"{ALL_RIGHT}: {total:,} of {total:,} runs ({tally})"
         parts: list[str] = []
         for level, what in _TO_DO:
             if counts[level]:
-                names = [one.name for one in self.runs if one.level == level]
+                names = [run.name for run in self.runs if run.level == level]
                 of = "" if parts else f" of {total:,} runs"
                 parts.append(f"{counts[level]}{of} {what} ({_named(names)})")
         parts.append(f"{counts[ALL_RIGHT]} all right")
@@ -99,33 +99,36 @@ class Check:
         """Return the lines that stand beside the table, or those that say everything without one."""
         if len(self.runs) == 1:
             return (self.line, *self.runs[0].lines[1:], *self._remarks())
-        worst = [one for one in self.runs if one.level != ALL_RIGHT]
-        found = [self.line]
+        worst = [run for run in self.runs if run.level != ALL_RIGHT]
+        lines = [self.line]
         shown = worst[:MOST_SHOWN] if table else self.runs
-        well = [one for one in self.runs if one.level == ALL_RIGHT]
+        well = [run for run in self.runs if run.level == ALL_RIGHT]
         silent = [*worst[MOST_SHOWN:], *well] if table else []
-        for one in shown:
-            found += [one.line, *(f"  {ground}" for ground in one.grounds)]
+        for run in shown:
+            lines += [run.line, *(f"  {ground}" for ground in run.grounds)]
         if table and len(worst) > MOST_SHOWN:
-            found.append(f"The table names the reasons of the other {len(worst) - MOST_SHOWN}.")
-        if noticed := sum(len(one.judgement.noticed) for one in silent):
+            lines.append(f"The table names the reasons of the other {len(worst) - MOST_SHOWN}.")
+        if noticed := sum(len(run.judgement.noticed) for run in silent):
             events = "1 thing" if noticed == 1 else f"{noticed:,} things"
             where = "in the other runs" if shown else "over all runs"
-            found.append(f"Noticed {where}, but no action is needed: {events}. The JSON answer lists them.")
-        found += _shared("Limits", [one.limits for one in self.runs], least=2, whole=True)
-        found += _shared("Not checked", [one.unseen for one in self.runs])
-        found += _shared("Log", [(one.read,) if one.read else () for one in self.runs])
-        return (*found, *self._remarks())
+            lines.append(f"Noticed {where}, but no action is needed: {events}. The JSON answer lists them.")
+        lines += _shared("Limits", [run.limits for run in self.runs], least=2, whole=True)
+        lines += _shared("Not checked", [run.unseen for run in self.runs])
+        lines += _shared("Log", [(run.read,) if run.read else () for run in self.runs])
+        return (*lines, *self._remarks())
 
     def _remarks(self) -> list[str]:
-        return [*(f"problem: {one}" for one in self.problems), *(f"note: {one}" for one in self.notes)]
+        return [
+            *(f"problem: {problem}" for problem in self.problems),
+            *(f"note: {note}" for note in self.notes),
+        ]
 
     @property
     def table(self) -> pd.DataFrame:
         """A row for each run, worst first: its answer, how far it is, where it will end, and why."""
         import pandas as pd
 
-        return pd.DataFrame([_row(one) for one in self.runs], columns=list(_COLUMNS))
+        return pd.DataFrame([_row(run) for run in self.runs], columns=list(_COLUMNS))
 
     @property
     def tabular(self) -> bool:
@@ -138,11 +141,11 @@ class Check:
         columns = ("run", "answer", "step", "of", "loss", "where it ends", "reason")
         rows: list[tuple[object, ...]] = [
             (
-                one.name, one.level, None if one.step is None else step_text(one.step),
-                None if one.horizon is None else f"{one.horizon:,}", one.loss, _short_end(one),
-                ", ".join(dict.fromkeys(ground.kind for ground in one.judgement.grounds)),
+                run.name, run.level, None if run.step is None else step_text(run.step),
+                None if run.horizon is None else f"{run.horizon:,}", run.loss, _short_end(run),
+                ", ".join(dict.fromkeys(ground.kind for ground in run.judgement.grounds)),
             )
-            for one in self.runs
+            for run in self.runs
         ]  # fmt: skip
         return (columns, rows) if any(row[-1] for row in rows) else (columns[:-1], [row[:-1] for row in rows])
 
@@ -155,9 +158,9 @@ class Check:
         import pandas as pd
 
         rows = [
-            {"run": one.name, **ground_as_data(ground)}
-            for one in self.runs
-            for ground in (*one.judgement.grounds, *one.judgement.noticed)
+            {"run": run.name, **ground_as_data(ground)}
+            for run in self.runs
+            for ground in (*run.judgement.grounds, *run.judgement.noticed)
         ]
         return pd.DataFrame(rows, columns=["run", "level", "kind", "step", "sentence", "remedy"])
 
@@ -166,19 +169,19 @@ class Check:
         """Whether each run is all right, with its forecast and its grounds in numbers."""
         from toposcope.core.observations import Finding
 
-        return tuple(Finding("on", one.level, one.to_dict(), left_out=tuple(one.unseen)) for one in self.runs)
+        return tuple(Finding("on", run.level, run.to_dict(), left_out=tuple(run.unseen)) for run in self.runs)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each run's loss with what was found on it, and its forecast to the end; return the axes."""
         from toposcope.runs.figure import draw_checked
 
-        return draw_checked([_curve(one) for one in self.runs], ax)
+        return draw_checked([_curve(run) for run in self.runs], ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
             "answer": self.line, "level": self.level, "ok": self.ok,
-            "runs": [one.to_dict() for one in self.runs],
+            "runs": [run.to_dict() for run in self.runs],
             "problems": list(self.problems), "notes": list(self.notes),
         }  # fmt: skip
 
@@ -192,30 +195,30 @@ class Check:
 
 def worst_first(runs: Iterable[RunCheck]) -> tuple[RunCheck, ...]:
     """Return runs by their level, the worst first, else in the order that they were given."""
-    return tuple(sorted(runs, key=lambda one: -LEVELS.index(one.level)))
+    return tuple(sorted(runs, key=lambda run: -LEVELS.index(run.level)))
 
 
-def _row(one: RunCheck) -> tuple[object, ...]:
-    made = one.forecast
-    no_end = made is None or one.level == STOP
-    end = (math.nan,) * 3 if no_end or made is None else (made.final, made.low, made.high)
-    grounds = "; ".join(ground.sentence for ground in one.judgement.grounds)
-    return (one.name, one.level, one.step, one.horizon, one.loss, *end, grounds)
+def _row(run: RunCheck) -> tuple[object, ...]:
+    forecast = run.forecast
+    no_end = forecast is None or run.level == STOP
+    end = (math.nan,) * 3 if no_end or forecast is None else (forecast.final, forecast.low, forecast.high)
+    grounds = "; ".join(ground.sentence for ground in run.judgement.grounds)
+    return (run.name, run.level, run.step, run.horizon, run.loss, *end, grounds)
 
 
-def _short_end(one: RunCheck) -> str:
+def _short_end(run: RunCheck) -> str:
     """Return where a run ends as a cell of a table."""
-    made = one.forecast
-    if made is None:
-        return "has ended" if one.ended else "not known"
-    if one.level == STOP or made.status in ("failed", "unhealthy"):
+    forecast = run.forecast
+    if forecast is None:
+        return "has ended" if run.ended else "not known"
+    if run.level == STOP or forecast.status in ("failed", "unhealthy"):
         return ""
-    if one.without_trend:
+    if run.without_trend:
         return "does not apply"
-    final, low, high = near(made.final, made.low, made.high)
-    if not made.bounded:
+    final, low, high = near(forecast.final, forecast.low, forecast.high)
+    if not forecast.bounded:
         return "too early to say"
-    return f"{final} ({low} to {high}{', no plan' if made.status == 'no plan' else ''})"
+    return f"{final} ({low} to {high}{', no plan' if forecast.status == 'no plan' else ''})"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -226,7 +229,7 @@ def _shared(
     title: str, of_runs: Sequence[Sequence[str]], least: int = 1, *, whole: bool = False
 ) -> list[str]:
     """Return once each sentence about at least `least` runs, with their number; `whole` makes sentences."""
-    counts = Counter(text for said in of_runs for text in said)
+    counts = Counter(text for texts in of_runs for text in texts)
     if not counts:
         return []
     total = len(of_runs)
@@ -245,25 +248,27 @@ def _shared(
     return [f"{title}: {'; '.join(parts[:_MOST_SHARED])}{others}."]
 
 
-def _curve(one: RunCheck) -> CheckedCurve:
+def _curve(run: RunCheck) -> CheckedCurve:
     """Return the curve of a run with its marks, and with its forecast if the answer has one."""
     import numpy as np
 
     from toposcope.runs.figure import CheckedCurve
 
-    step, loss = (np.empty(0), np.empty(0)) if one.logged is None else one.logged
-    found = (*one.judgement.grounds, *one.judgement.noticed)
-    marks = tuple(_mark(ground, float(ground.step)) for ground in found if ground.step is not None)
-    made = one.forecast
-    bounded = made is not None and made.bounded
-    if made is None or not bounded or one.level == STOP or made.status in ("failed", "unhealthy"):
-        return CheckedCurve(one.name, step, loss, marks)
-    end = np.array([math.nan if one.horizon is None else one.horizon, made.final, made.low, made.high])
+    step, loss = (np.empty(0), np.empty(0)) if run.logged is None else run.logged
+    remarks = (*run.judgement.grounds, *run.judgement.noticed)
+    marks = tuple(_mark(ground, float(ground.step)) for ground in remarks if ground.step is not None)
+    forecast = run.forecast
+    bounded = forecast is not None and forecast.bounded
+    if forecast is None or not bounded or run.level == STOP or forecast.status in ("failed", "unhealthy"):
+        return CheckedCurve(run.name, step, loss, marks)
+    end = np.array(
+        [math.nan if run.horizon is None else run.horizon, forecast.final, forecast.low, forecast.high]
+    )
     ahead = np.empty((0, 4))
-    if len(made.curve_low) and len(step):
-        ahead = np.column_stack([made.step, made.loss, made.curve_low, made.curve_high])
+    if len(forecast.curve_low) and len(step):
+        ahead = np.column_stack([forecast.step, forecast.loss, forecast.curve_low, forecast.curve_high])
         ahead = ahead[(ahead[:, 0] >= step.max()) & np.isfinite(ahead).all(axis=1)]
-    return CheckedCurve(one.name, step, loss, marks, ahead, end, made.level, made.status == "ok")
+    return CheckedCurve(run.name, step, loss, marks, ahead, end, forecast.level, forecast.status == "ok")
 
 
 def _mark(ground: Remark, step: float) -> CheckMark:

@@ -132,9 +132,9 @@ go back to a checkpoint before step 301
         from toposcope.runs.several import left_out
 
         gone = left_out(without, [pair for place in contents for pair in _called(place).items()])
-    read = [one for place in contents for one in _read(place, settings, gone)]
-    refuse_same_names((one.name, one.place.log.path) for one in read)
-    runs = [answer_of(one, settings, _ended_beside(one, read, others)) for one in read]
+    read = [run for place in contents for run in _read(place, settings, gone)]
+    refuse_same_names((run.name, run.place.log.path) for run in read)
+    runs = [answer_of(run, settings, _ended_beside(run, read, others)) for run in read]
     if not runs and gone:
         raise InputError(
             "no run is left", argument="without", value=", ".join(gone), remedy="keep at least one run"
@@ -164,19 +164,21 @@ def _contents(
     from toposcope.runs.reading import distinct
     from toposcope.runs.sources import read_contents
 
-    logs = [one for one in given if isinstance(one, str) and Path(one).is_file()]
-    names = _names([one for one in given if isinstance(one, str)])
-    found: list[Contents] = []
+    logs = [source for source in given if isinstance(source, str) and Path(source).is_file()]
+    names = _names([source for source in given if isinstance(source, str)])
+    all_contents: list[Contents] = []
     problems: list[str] = []
     for source in distinct(given):
         name = names[source] if isinstance(source, str) else "the table"
         try:
-            found += read_contents(source, name, reading, of_store=of_store or nothing_more, chosen=logs)
+            all_contents += read_contents(
+                source, name, reading, of_store=of_store or nothing_more, chosen=logs
+            )
         except InputError as error:
             problems.append(said_of(name, error))
         except OSError as error:
             problems.append(f"{name}: {error.strerror or error}")
-    return _joined(_once(found)), problems
+    return _joined(_once(all_contents)), problems
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
@@ -206,19 +208,21 @@ def _once(contents: Sequence[Contents]) -> list[Contents]:
     from toposcope.runs.contents import FILE_ALONE
 
     inside = {
-        Path(os.path.realpath(one.log.path)) for one in contents if one.steps or one.unseen != FILE_ALONE
+        Path(os.path.realpath(place.log.path))
+        for place in contents
+        if place.steps or place.unseen != FILE_ALONE
     }
     return [
-        one
-        for one in contents
-        if one.unseen != FILE_ALONE or Path(os.path.realpath(one.log.path)) not in inside
+        place
+        for place in contents
+        if place.unseen != FILE_ALONE or Path(os.path.realpath(place.log.path)) not in inside
     ]
 
 
 def _problems(place: Contents) -> list[str]:
     """Return the logs of a place that cannot be read, and the audit findings that belong to no run."""
     runs = _names_of_runs(place)
-    strange = [one for one in place.audit if not set(one.every_run) & set(runs)]
+    strange = [finding for finding in place.audit if not set(finding.every_run) & set(runs)]
     return [*place.problems, *map(str, strange)]
 
 
@@ -233,8 +237,8 @@ def _notes(contents: Sequence[Contents], gone: Sequence[str]) -> list[str]:
 
 def _unstated(read: Sequence[ReadRun], runs: Sequence[RunCheck]) -> list[str]:
     """Return why forecasts here may differ from `forecast`, which takes every complete log as finished."""
-    whole = sum(one.curve is not None and one.curve.finished and not one.curve.stated for one in read)
-    if not whole or not any(one.forecast is not None for one in runs):
+    whole = sum(run.curve is not None and run.curve.finished and not run.curve.stated for run in read)
+    if not whole or not any(run.forecast is not None for run in runs):
         return []
     logs = "a run whose log states" if whole == 1 else f"{whole:,} runs whose logs state"
     return [f"forecast and report also learn from {logs} no end, so their intervals may differ"]
@@ -260,18 +264,18 @@ def _read(place: Contents, settings: CheckSettings, gone: Sequence[str]) -> list
     from toposcope.runs.reading import judged_curve
 
     logged = {run.name: run for run in place.log.runs}
-    made = []
+    runs = []
     for run, name in _called(place).items():
         if run in gone or name in gone:
             continue
-        own = logged.get(run) or Run(run, pd.DataFrame())
-        column = settings.column or loss_column(own.table)
-        curve, wrong = judged_curve(own, settings.reading, column)
-        trendless = _trendless(own, column, settings) if curve is None else None
-        few = curve is None and column in own.table and own.table[column].notna().any()
-        planned = planned_end(own.config, own.table) if few else None
-        made.append(ReadRun(place, run, name, own.table, column, curve, wrong, trendless, planned))
-    return made
+        run_log = logged.get(run) or Run(run, pd.DataFrame())
+        column = settings.column or loss_column(run_log.table)
+        curve, wrong = judged_curve(run_log, settings.reading, column)
+        trendless = _trendless(run_log, column, settings) if curve is None else None
+        few = curve is None and column in run_log.table and run_log.table[column].notna().any()
+        planned = planned_end(run_log.config, run_log.table) if few else None
+        runs.append(ReadRun(place, run, name, run_log.table, column, curve, wrong, trendless, planned))
+    return runs
 
 
 def _trendless(run: Run, column: str, settings: CheckSettings) -> Trendless | None:
@@ -281,14 +285,14 @@ def _trendless(run: Run, column: str, settings: CheckSettings) -> Trendless | No
     return trendless_of(run, column, settings.reading.horizon)
 
 
-def _ended_beside(one: ReadRun, read: Sequence[ReadRun], siblings: Sequence[Curve]) -> list[Curve]:
+def _ended_beside(run: ReadRun, read: Sequence[ReadRun], siblings: Sequence[Curve]) -> list[Curve]:
     """Return the finished runs that a run is forecast from: those given, and those that are checked too."""
-    given = [curve for curve in siblings if curve.run != one.run]
+    given = [curve for curve in siblings if curve.run != run.run]
     names = {curve.run for curve in given}
     beside = [
         replace(other.curve, run=other.name)
         for other in read
-        if other is not one and other.column == one.column and other.run not in names
+        if other is not run and other.column == run.column and other.run not in names
         and other.curve is not None and other.curve.ended
     ]  # fmt: skip
     return [*given, *beside]

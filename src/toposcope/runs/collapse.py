@@ -122,19 +122,19 @@ def collapse_residual(
     """
     if curve.endless or not curve.horizon or curve.last < LEAST_SHARE * curve.horizon:
         return None
-    alike = [one for one in siblings if one.run != curve.run and comparable(curve, one)]
+    alike = [sibling for sibling in siblings if sibling.run != curve.run and comparable(curve, sibling)]
     if len(alike) < FEWEST:
         return None
     share = min(curve.last / curve.horizon, 1.0)
     edges = np.linspace(share / 5, share, BLOCKS + 1)
-    rows = [_blocks(one, edges) for one in (curve, *alike)]
+    rows = [_blocks(each_curve, edges) for each_curve in (curve, *alike)]
     if any(row is None for row in rows):
         return None
     mine, *theirs = (row for row in rows if row is not None)
     shapes = np.array(theirs)
     distances = _distance(mine, shapes)
     residual = _late(distances)
-    residuals = np.array([_late(_distance(one, np.delete(shapes, i, 0))) for i, one in enumerate(shapes)])
+    residuals = np.array([_late(_distance(shape, np.delete(shapes, i, 0))) for i, shape in enumerate(shapes)])
     centre, spread, free = _predicted(curve, alike, residuals)
     half = float(student_quantile(1 - level / 2, free)) * spread
     p = float(student_two_sided((residual - centre) / spread, free))
@@ -142,7 +142,7 @@ def collapse_residual(
     outside = np.abs(distances - centre) > half
     stays = len(outside) - int(np.argmin(outside[::-1])) if not outside.all() else 0
     since = math.ceil(steps[stays]) if stays < len(steps) else None
-    names = tuple(one.run for one in alike)
+    names = tuple(sibling.run for sibling in alike)
     return CollapseResidual(curve.run, names, residual, centre - half, centre + half, p, since, share, level)
 
 
@@ -151,14 +151,16 @@ def off_siblings(curves: Sequence[Curve], siblings: Sequence[Curve]) -> dict[str
 
     Finished and broken runs are not compared: `check` judges them by their own logs.
     """
-    found = {}
+    grounds = {}
     for curve in curves:
         if curve.finished or curve.broke:
             continue
-        one = collapse_residual(curve, [other for other in siblings if other.finished and other.akin(curve)])
-        if one is not None and one.off:
-            found[curve.run] = one.ground
-    return found
+        residual = collapse_residual(
+            curve, [other for other in siblings if other.finished and other.akin(curve)]
+        )
+        if residual is not None and residual.off:
+            grounds[curve.run] = residual.ground
+    return grounds
 
 
 def comparable(curve: Curve, other: Curve) -> bool:
@@ -173,10 +175,10 @@ def comparable(curve: Curve, other: Curve) -> bool:
 
 
 def _same_tokens(curve: Curve, other: Curve) -> bool:
-    tokens = [one.covariates.get("tokens_per_step", 0.0) for one in (curve, other)]
-    sizes = [one.parameters for one in (curve, other)]
+    tokens = [member.covariates.get("tokens_per_step", 0.0) for member in (curve, other)]
+    sizes = [member.parameters for member in (curve, other)]
     if min(tokens) > 0 and min(sizes) > 0:
-        ratios = [t * one.horizon / n for t, n, one in zip(tokens, sizes, (curve, other), strict=True)]
+        ratios = [t * member.horizon / n for t, n, member in zip(tokens, sizes, (curve, other), strict=True)]
         return max(ratios) <= _SAME_RATIO * min(ratios)
     steps = (curve.horizon, other.horizon)
     same_size = sizes[0] == sizes[1] or max(sizes) <= _SAME_RATIO * min(sizes)
@@ -184,13 +186,13 @@ def _same_tokens(curve: Curve, other: Curve) -> bool:
 
 
 def _same_rate(curve: Curve, other: Curve) -> bool:
-    plans = [one.plan() for one in (curve, other)]
+    plans = [member.plan() for member in (curve, other)]
     if plans[0] is None or plans[1] is None:
         return plans[0] is None and plans[1] is None
     shares = np.linspace(0.02, min(curve.last / curve.horizon, 1.0), 60)
     mine, theirs = (
-        plan.at(shares * one.horizon)
-        for plan, one in zip(plans, (curve, other), strict=True)
+        plan.at(shares * member.horizon)
+        for plan, member in zip(plans, (curve, other), strict=True)
         if plan is not None
     )
     if not (mine.max() > 0 and theirs.max() > 0):
@@ -221,7 +223,7 @@ def _late(distances: np.ndarray) -> float:
 
 def _predicted(curve: Curve, alike: Sequence[Curve], residuals: np.ndarray) -> tuple[float, float, int]:
     """Return the residual expected from the siblings', its standard error, and the degrees of freedom."""
-    sizes = [one.parameters for one in (curve, *alike)]
+    sizes = [member.parameters for member in (curve, *alike)]
     columns = [np.ones(len(residuals))]
     at = [1.0]
     if min(sizes) > 0 and len(residuals) >= FEWEST + 2 and len(set(sizes[1:])) >= FEWEST:

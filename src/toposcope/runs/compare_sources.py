@@ -54,13 +54,13 @@ class Seeds(NamedTuple):
 
     def recipe(self, column: str) -> Recipe:
         """Return the runs by the losses of one column."""
-        return Recipe(self.name, tuple(_run(one, column) for one in self.runs))
+        return Recipe(self.name, tuple(_run(run, column) for run in self.runs))
 
     def has(self, column: str) -> bool:
         """Return whether every run has a finite value of a column."""
         return all(
-            column in one.table and np.isfinite(one.table[column].to_numpy(float, na_value=np.nan)).any()
-            for one in self.runs
+            column in run.table and np.isfinite(run.table[column].to_numpy(float, na_value=np.nan)).any()
+            for run in self.runs
         )
 
 
@@ -104,7 +104,7 @@ def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | S
         logged = is_stdin(side) or (place.is_file() and place.suffix.lower() not in WEIGHT_FILES)
         if logged or (place / "store.json").is_file():
             return None
-    elif isinstance(side, list | tuple) and all(_is_log(one) for one in side):
+    elif isinstance(side, list | tuple) and all(_is_log(path) for path in side):
         return None
     try:
         return open_series(side, split=split, step_pattern=step_pattern)  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def series_at(side: Side, *, split: str, step_pattern: str | None) -> Series | S
 
 
 def _has_weights(folder: Path) -> bool:
-    return any(one.suffix.lower() in WEIGHT_FILES for one in folder.iterdir())
+    return any(path.suffix.lower() in WEIGHT_FILES for path in folder.iterdir())
 
 
 def _is_log(place: object) -> bool:
@@ -144,11 +144,17 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
         remedy = "give logs for both, or weights for both"
         raise InputError(f"{name}: weights in memory have no log", remedy=remedy)
     several: Sequence[Any] = [side] if isinstance(side, str | Path | Store | pd.DataFrame) else side
-    found: list[Contents] = []
+    all_contents: list[Contents] = []
     problems: list[str] = []
-    labels = names_of_paths([str(one) for one in several if isinstance(one, str | Path)], stems=False)
-    for number, one in enumerate(several):
-        source = one if isinstance(one, pd.DataFrame) else str(one.path if isinstance(one, Store) else one)
+    labels = names_of_paths(
+        [str(source) for source in several if isinstance(source, str | Path)], stems=False
+    )
+    for number, seed_place in enumerate(several):
+        source = (
+            seed_place
+            if isinstance(seed_place, pd.DataFrame)
+            else str(seed_place.path if isinstance(seed_place, Store) else seed_place)
+        )
         label = (
             name
             if len(several) == 1
@@ -157,27 +163,29 @@ def seeds_at(side: Side, name: str, reading: Reading) -> Seeds:
             else f"{number}"
         )
         try:
-            found += read_contents(source, label, reading, audited=False)
+            all_contents += read_contents(source, label, reading, audited=False)
         except InputError as error:
             if len(several) == 1:
                 raise
             problems.append(said_of(label, error))
-    placed = [(run, place.log.path) for place in found for run in _runs(place, name)]
+    placed = [(run, place.log.path) for place in all_contents for run in _runs(place, name)]
     refuse_same_names((run.name, path) for run, path in placed)
     runs = [run for run, _ in placed]
-    problems += [problem for place in found for problem in place.problems]
+    problems += [problem for place in all_contents for problem in place.problems]
     questions = [
-        f"{one.name}: {one.question}; give one of them instead of the folder" for one in found if one.question
+        f"{seed_place.name}: {seed_place.question}; give one of them instead of the folder"
+        for seed_place in all_contents
+        if seed_place.question
     ]
     if questions and not runs:
         raise InputError(questions[0])
     problems += questions
     if not runs:
         raise InputError(f"{name}: no run has a logged loss", remedy="give a log, or a folder of logs")
-    left_out = [place for one in found for place in one.no_logs]
+    left_out = [place for seed_place in all_contents for place in seed_place.no_logs]
     notes = [f"left out because they are not logs: {', '.join(left_out)}"] if left_out else []
-    notes += [f"{place.name}: {note}" for place in found for note in place.repaired]
-    counted = any(_COUNTED in place.said for place in found)
+    notes += [f"{place.name}: {note}" for place in all_contents for note in place.repaired]
+    counted = any(_COUNTED in place.said for place in all_contents)
     return Seeds(name, tuple(runs), tuple(problems), tuple(notes), counted)
 
 

@@ -47,15 +47,15 @@ def diverged(made: SeedComparison) -> list[str]:
     from toposcope.logs.remarks import BROKEN
     from toposcope.rules.registry import assess
 
-    found = []
+    problems = []
     for side in (made.first, made.second):
         for run in side.runs:
             rows = pd.DataFrame({"step": run.losses.index, "loss": run.losses.to_numpy()})
-            grounds = [one.sentence for one in assess(rows) if one.kind in BROKEN]
-            found += [
+            grounds = [remark.sentence for remark in assess(rows) if remark.kind in BROKEN]
+            problems += [
                 f"{run.name} of {side.name} diverges: {ground}; it is still counted" for ground in grounds
             ]
-    return found
+    return problems
 
 
 @dataclass(frozen=True)
@@ -94,44 +94,48 @@ seeds against 4)
     @property
     def passed(self) -> InterimTest | None:
         """The first test on the way at which one of the two was better."""
-        return next((one for one in self.compared.interim if one.passed), None)
+        return next((look for look in self.compared.interim if look.passed), None)
 
     @property
     def decisive(self) -> Difference | None:
         """The test behind the answer: the test at the end, or one on the way if the runs go on."""
-        made = self.compared
-        if made.ended or made.test is None:
-            return made.test
+        comparison = self.compared
+        if comparison.ended or comparison.test is None:
+            return comparison.test
         return None if self.passed is None else self.passed.difference
 
     @property
     def answer(self) -> str:
         """One of "better", "different", "no difference shown", "cannot tell", "same run", "too early"."""
-        made = self.compared
-        if made.parting is not None and made.parting.same:
+        comparison = self.compared
+        if comparison.parting is not None and comparison.parting.same:
             return SAME
-        if made.test is None:
+        if comparison.test is None:
             return UNKNOWN
-        if not made.ended and not made.interim:
+        if not comparison.ended and not comparison.interim:
             return EARLY
         if self._won_by_survivors:
             return UNKNOWN
-        shown = made.test.p <= LEVEL if made.ended else self.passed is not None
+        shown = comparison.test.p <= LEVEL if comparison.ended else self.passed is not None
         return ALIKE if not shown else BETTER if is_loss(self.column) else DIFFERENT
 
     @property
     def _won_by_survivors(self) -> bool:
         """Whether the one with the lower losses lost runs, so that only its other runs were compared."""
-        found = self.decisive
-        if found is None or (self.compared.ended and found.p > LEVEL) or not is_loss(self.column):
+        difference = self.decisive
+        if difference is None or (self.compared.ended and difference.p > LEVEL) or not is_loss(self.column):
             return False
-        return self.compared.broke[int(found.value < 0)] > 0
+        return self.compared.broke[int(difference.value < 0)] > 0
 
     @property
     def best(self) -> str | None:
         """The name of the better one; None if neither is better."""
-        found = self.decisive
-        return self.names[int(found.value < 0)] if self.answer == BETTER and found is not None else None
+        difference = self.decisive
+        return (
+            self.names[int(difference.value < 0)]
+            if self.answer == BETTER and difference is not None
+            else None
+        )
 
     @property
     def line(self) -> str:
@@ -141,9 +145,9 @@ seeds against 4)
 
     def _line(self) -> str:
         first, second = self.names
-        made, answer, test = self.compared, self.answer, self.compared.test
-        if answer == SAME and made.parting is not None:
-            return f"{first} and {second} are the same run: {_equal(made.parting)}"
+        comparison, answer, test = self.compared, self.answer, self.compared.test
+        if answer == SAME and comparison.parting is not None:
+            return f"{first} and {second} are the same run: {_equal(comparison.parting)}"
         if test is not None and self._won_by_survivors:
             return self._survived(test)
         of_loss = is_loss(self.column)
@@ -154,15 +158,15 @@ seeds against 4)
             return f"one run of each cannot tell {question}: {self._ends()}"
         if answer == EARLY:
             return f"too early to say {question}: {self._progress()}"
-        so_far = "" if made.ended else " so far"
+        so_far = "" if comparison.ended else " so far"
         if answer == DIFFERENT and self.decisive is not None:
-            at = made.at if made.ended or self.passed is None else self.passed.step
-            said = self._difference(self.decisive)
+            at = comparison.at if comparison.ended or self.passed is None else self.passed.step
+            difference = self._difference(self.decisive)
             where = f"the {self.column} of {second} at step {at:,.0f}"
-            return f"{first} and {second} differ{so_far}: {where} is {said}"
+            return f"{first} and {second} differ{so_far}: {where} is {difference}"
         if answer == BETTER and self.decisive is not None:
             worse = first if self.best == second else second
-            at = made.at if made.ended or self.passed is None else self.passed.step
+            at = comparison.at if comparison.ended or self.passed is None else self.passed.step
             lower = self._difference(self.decisive, "lower")
             return f"{self.best} is better than {worse}{so_far}: its loss at step {at:,.0f} is {lower}"
         return f"no difference between {first} and {second} is shown{so_far}: {self._signed(test)}"
@@ -205,67 +209,67 @@ seeds against 4)
         )
 
     def _ends(self) -> str:
-        one, other = (float(values.mean()) for values in self.compared.values)
-        value, first, second = _digits(abs(other - one), one, other)
-        way = "lower" if other < one else "higher"
+        first_mean, other = (float(values.mean()) for values in self.compared.values)
+        value, first, second = _digits(abs(other - first_mean), first_mean, other)
+        way = "lower" if other < first_mean else "higher"
         where = f"at step {self.compared.at:,.0f}"
         return f"{self.names[1]} is {value} {way} {where} ({second} against {first})"
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The answer, then its ground, the tests on the way, the seeds that would show it, and its limits."""
-        found = [self.line]
+        texts = [self.line]
         if self.compared.parting is not None and self.answer != SAME:
-            found.append(f"Same run? {_first_difference(self.compared.parting)}.")
+            texts.append(f"Same run? {_first_difference(self.compared.parting)}.")
         if self.compared.test is not None and self.answer != SAME:
-            found += [*self._on_the_way(), *self._seeds(), self._ground(self.compared.test)]
+            texts += [*self._on_the_way(), *self._seeds(), self._ground(self.compared.test)]
         elif self.answer == UNKNOWN:
-            found.append(self._no_noise())
-            found.append(self._means())
-        found += [f"problem: {one}" for one in self.problems]
-        return (*found, *(f"note: {one}" for one in (*self.compared.notes, *self.notes)))
+            texts.append(self._no_noise())
+            texts.append(self._means())
+        texts += [f"problem: {problem}" for problem in self.problems]
+        return (*texts, *(f"note: {note}" for note in (*self.compared.notes, *self.notes)))
 
     def _on_the_way(self) -> list[str]:
-        made, first = self.compared, self.passed
+        comparison, first = self.compared, self.passed
         how = f"a group-sequential test at {len(INTERIM):,} steps, with an error rate of 5% in all"
-        if not made.ended:
+        if not comparison.ended:
             turned = f" A lead may not last: {TURNED}." if self.answer in _SHOWN else ""
             return [
                 (
                     f"On the way: {self._progress()}, so this is {how}; "
-                    f"give {option('horizon')} {made.at:.0f} if the runs have ended.{turned}"
+                    f"give {option('horizon')} {comparison.at:.0f} if the runs have ended.{turned}"
                 )
             ]
-        if first is None or first.step >= made.at:
+        if first is None or first.step >= comparison.at:
             return (
                 [f"On the way: this could not be said at an earlier step ({how})."]
                 if self.answer in _SHOWN
                 else []
             )
         name = self.names[int(first.difference.value < 0)]
-        part = f"step {first.step:,.0f}, after {first.step / made.at:.0%} of the run"
-        found = self.decisive if self.answer in _SHOWN else None
-        if found is not None and (found.value < 0) == (first.difference.value < 0):
+        part = f"step {first.step:,.0f}, after {first.step / comparison.at:.0%} of the run"
+        difference = self.decisive if self.answer in _SHOWN else None
+        if difference is not None and (difference.value < 0) == (first.difference.value < 0):
             return [f"On the way: this could be said at {part} ({how})."]
         was = f"{name} was better" if is_loss(self.column) else "the two differed"
         return [f"On the way: at {part}, {was}; at the end this is no longer shown ({how})."]
 
     def _progress(self) -> str:
-        made = self.compared
-        return f"the logs plan {made.horizon:,.0f} steps, and all have reached {made.at:,.0f}"
+        comparison = self.compared
+        return f"the logs plan {comparison.horizon:,.0f} steps, and all have reached {comparison.at:,.0f}"
 
     def _seeds(self) -> list[str]:
-        made = self.compared
-        if made.needed is None or made.finds is None or self.answer == EARLY:
+        comparison = self.compared
+        if comparison.needed is None or comparison.finds is None or self.answer == EARLY:
             return []
-        k, m = (len(values) for values in made.values)
-        size, finds = (f"{value:.2g}" for value in (made.needed.difference, made.finds))
+        k, m = (len(values) for values in comparison.values)
+        size, finds = (f"{value:.2g}" for value in (comparison.needed.difference, comparison.finds))
         these = f"{k} against {m:,} seeds show a difference of {finds}"
-        if self.answer in _SHOWN or made.needed.difference == 0:
+        if self.answer in _SHOWN or comparison.needed.difference == 0:
             return [f"Seeds: {these} or more in 4 of 5 comparisons."]
-        wanted = _many(made.needed.seeds)
-        low, high = _many(made.needed.low), _many(made.needed.high)
-        least = made.needed.at_least
+        wanted = _many(comparison.needed.seeds)
+        low, high = _many(comparison.needed.low), _many(comparison.needed.high)
+        least = comparison.needed.at_least
         other = "" if least is None else (
             f"; if it is larger or smaller, {_many(least)} or more, without an upper limit"
         )  # fmt: skip
@@ -310,10 +314,10 @@ seeds against 4)
     @property
     def rows(self) -> list[tuple[str, str, float, int, float]]:
         """Each run with its recipe, its name, its last step, its number of losses, and its final loss."""
-        made = self.compared
+        comparison = self.compared
         return [
             (side.name, run.name, run.last, len(run.losses), float(end))
-            for side, ends in zip((made.first, made.second), made.values, strict=True)
+            for side, ends in zip((comparison.first, comparison.second), comparison.values, strict=True)
             for run, end in zip(side.runs, ends, strict=True)
         ]
 
@@ -326,9 +330,9 @@ seeds against 4)
         import pandas as pd
 
         rows = [
-            (one.step, one.difference.value, one.difference.low, one.difference.high, one.difference.p,
-             one.threshold, one.passed)
-            for one in self.compared.interim
+            (look.step, look.difference.value, look.difference.low, look.difference.high, look.difference.p,
+             look.threshold, look.passed)
+            for look in self.compared.interim
         ]  # fmt: skip
         columns = ["step", "difference", "low", "high", "p", "threshold", "passed"]
         return pd.DataFrame(rows, columns=columns)
@@ -345,10 +349,10 @@ seeds against 4)
         """Draw every run and each mean, less the mean of the first recipe, by step; return the axes."""
         from toposcope.core.drawing.compared_losses import draw_recipes
 
-        made = self.compared
-        sides = dict(zip(self.names, made.losses, strict=True))
+        comparison = self.compared
+        sides = dict(zip(self.names, comparison.losses, strict=True))
         at = None if self.passed is None or self.answer not in _SHOWN else self.passed.step
-        return draw_recipes(sides, made.steps, at, ax)
+        return draw_recipes(sides, comparison.steps, at, ax)
 
     def figure(self) -> Figure:
         """Draw the same as a figure of its own."""
@@ -360,18 +364,18 @@ seeds against 4)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        made = self.compared
+        comparison = self.compared
         return {
             "compared": "losses", "line": self.line, "ok": self.ok, "answer": self.answer,
             "better": self.best, "column": self.column,
-            "step": made.at, "horizon": made.horizon, "ended": made.ended,
+            "step": comparison.at, "horizon": comparison.horizon, "ended": comparison.ended,
             "runs": self.table.to_dict("records"),
-            "test": None if made.test is None else dataclasses.asdict(made.test),
+            "test": None if comparison.test is None else dataclasses.asdict(comparison.test),
             "on_the_way": self._interim().to_dict("records"),
-            "seeds_needed": None if made.needed is None else dataclasses.asdict(made.needed),
-            "smallest_difference": made.finds,
-            "parting": None if made.parting is None else dataclasses.asdict(made.parting),
-            "problems": list(self.problems), "notes": [*made.notes, *self.notes],
+            "seeds_needed": None if comparison.needed is None else dataclasses.asdict(comparison.needed),
+            "smallest_difference": comparison.finds,
+            "parting": None if comparison.parting is None else dataclasses.asdict(comparison.parting),
+            "problems": list(self.problems), "notes": [*comparison.notes, *self.notes],
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -382,23 +386,24 @@ seeds against 4)
         return answered(repr(self), self.table, self.plot)
 
 
-def _equal(found: Parting) -> str:
+def _equal(parting: Parting) -> str:
     """Return in words that two logs are equal at every common step."""
-    many = f"all {found.common:,} common steps" if found.common > 1 else "the only common step"
-    up_to = "" if found.last_equal is None else f", up to step {found.last_equal:,.0f}"
-    if found.exact:
+    many = f"all {parting.common:,} common steps" if parting.common > 1 else "the only common step"
+    up_to = "" if parting.last_equal is None else f", up to step {parting.last_equal:,.0f}"
+    if parting.exact:
         return f"equal bit for bit at {many}{up_to}"
-    return f"equal to the {found.decimals} decimals of the shorter numbers at {many}{up_to}"
+    return f"equal to the {parting.decimals} decimals of the shorter numbers at {many}{up_to}"
 
 
-def _first_difference(found: Parting) -> str:
+def _first_difference(parting: Parting) -> str:
     """Return in words up to where two logs are equal, and since when they are not."""
-    if found.last_equal is None:
-        return f"No: the two differ from their first common step on, step {found.first_apart:,.0f}"
-    digits = "bit for bit" if found.exact else f"to {found.decimals} decimals"
+    if parting.last_equal is None:
+        return f"No: the two differ from their first common step on, step {parting.first_apart:,.0f}"
+    digits = "bit for bit" if parting.exact else f"to {parting.decimals} decimals"
     return (
-        f"They are equal {digits} up to step {found.last_equal:,.0f} ({found.equal:,} of {found.common:,} "
-        f"common steps), and differ from step {found.first_apart:,.0f} on"
+        f"They are equal {digits} up to step {parting.last_equal:,.0f} ({parting.equal:,} of "
+        f"{parting.common:,} "
+        f"common steps), and differ from step {parting.first_apart:,.0f} on"
     )
 
 

@@ -61,13 +61,13 @@ class AuditOfRun:
     @property
     def faulty(self) -> bool:
         """Whether a finding asks for an action."""
-        return any(not one.is_remark for one in self.findings)
+        return any(not finding.is_remark for finding in self.findings)
 
 
 def audit_of_run(run: str, steps: Sequence[int], audit: Iterable[AuditFinding]) -> AuditOfRun:
     """Return what the audit of a source says of one of its runs, which has checkpoints at these steps."""
-    findings = tuple(one for one in audit if run in one.every_run)
-    named = (step for one in findings for step in one.every_step)
+    findings = tuple(finding for finding in audit if run in finding.every_run)
+    named = (step for finding in findings for step in finding.every_step)
     return AuditOfRun(findings, max([*steps, *named], default=None))
 
 
@@ -134,17 +134,17 @@ def logged(source: str | pd.DataFrame, name: str, reading: Reading) -> Contents:
 
     run = Path(name).name.removesuffix(Path(source).suffix) if isinstance(source, str) else "run"
     log = log_of(source, run, reading)
-    said, _, repaired = log.said.partition("; ")
+    sentence, _, repaired = log.said.partition("; ")
     notes = tuple(repaired.split("; ")) if repaired else ()
-    return Contents(name, log, said, unseen=FILE_ALONE, repaired=notes)
+    return Contents(name, log, sentence, unseen=FILE_ALONE, repaired=notes)
 
 
 def refuse_unknown_column(column: str | None, contents: Sequence[Contents]) -> None:
     """Raise InputError where no source has the column that was named."""
-    tables = [run.table for one in contents for run in one.log.runs]
+    tables = [run.table for place in contents for run in place.log.runs]
     if column is None or any(column in table for table in tables):
         return
-    known = dict.fromkeys(
+    names = dict.fromkeys(
         str(name)
         for table in tables
         for name in table.select_dtypes("number")
@@ -152,7 +152,7 @@ def refuse_unknown_column(column: str | None, contents: Sequence[Contents]) -> N
     )
     raise InputError(
         "no log has such a column", argument="column", value=column,
-        remedy=f"name one of {', '.join(known)}" if known else "leave it out",
+        remedy=f"name one of {', '.join(names)}" if names else "leave it out",
     )  # fmt: skip
 
 

@@ -104,8 +104,8 @@ def _tokens_per_step(rows: pd.DataFrame, config: Mapping[str, object]) -> dict[s
         return {"tokens_per_step": seen / steps}
     if "tokens" not in rows or rows["tokens"].notna().sum() < 2:
         return {}
-    known = rows.dropna(subset=["tokens"]).sort_values("step")
-    slope = known["tokens"].diff() / known["step"].diff()
+    finite = rows.dropna(subset=["tokens"]).sort_values("step")
+    slope = finite["tokens"].diff() / finite["step"].diff()
     middle = float(slope[slope > 0].median())
     return {"tokens_per_step": middle} if middle > 0 else {}
 
@@ -127,9 +127,9 @@ def without_infinities(
         return table, []
     names = table["run"] if run is None else pd.Series(run, table.index, dtype=object)
     problems = [
-        Problem(str(one), f"{count:,} infinite values of {column!r} left out", left_out=False)
+        Problem(str(run_name), f"{count:,} infinite values of {column!r} left out", left_out=False)
         for column, lost in infinite.items()
-        for one, count in lost.groupby(names, sort=False).sum().items()
+        for run_name, count in lost.groupby(names, sort=False).sum().items()
         if count
     ]
     if not problems:

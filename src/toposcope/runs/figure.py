@@ -60,45 +60,45 @@ def draw_checked(runs: Sequence[CheckedCurve], ax: Axes | None = None) -> Axes:
     The thin line is every logged loss, the thick one a running median. Both axes are linear, since readers
     mostly look at what is to come. Early losses far above all others leave the axes at the top.
     """
-    drawn = [one for one in runs if np.isfinite(one.loss).any()]
+    drawn = [curve for curve in runs if np.isfinite(curve.loss).any()]
     with on_axes(ax, 3.9) as ax:
         if not drawn:
             say_empty(ax, "no loss is logged")
             return ax
-        for place, one in enumerate(drawn):
+        for place, curve in enumerate(drawn):
             colour, style = OKABE_ITO[place % len(OKABE_ITO)], _STYLES[place // len(OKABE_ITO) % len(_STYLES)]
-            _curve(ax, one, colour, style)
-            _cone(ax, one, colour)
+            _curve(ax, curve, colour, style)
+            _cone(ax, curve, colour)
         ax.set_ylim(*_limits(drawn))
-        left, right = min(float(one.step.min()) for one in drawn), max(map(_last, drawn))
+        left, right = min(float(curve.step.min()) for curve in drawn), max(map(_last, drawn))
         ax.set_xlim(left, right if right > left else left + 1)
-        for place, one in enumerate(drawn):
+        for place, curve in enumerate(drawn):
             colour = OKABE_ITO[place % len(OKABE_ITO)]
-            _end(ax, one, colour, nudge=0.007 * (right - left) * place)
-            _lead(ax, one, colour, right)
-            _marks(ax, one, colour, named=len(drawn) <= 3, raised=2 * place)
+            _end(ax, curve, colour, nudge=0.007 * (right - left) * place)
+            _lead(ax, curve, colour, right)
+            _marks(ax, curve, colour, named=len(drawn) <= 3, raised=2 * place)
         ax.set_xlabel("step")
         ax.set_ylabel("loss")
         ax.ticklabel_format(style="plain", axis="x")
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
         end_labels(
-            ax, [(_height(one), one.name, OKABE_ITO[i % len(OKABE_ITO)]) for i, one in enumerate(drawn)]
+            ax, [(_height(curve), curve.name, OKABE_ITO[i % len(OKABE_ITO)]) for i, curve in enumerate(drawn)]
         )
         _legend(ax, drawn)
     return ax
 
 
-def _curve(ax: Axes, one: CheckedCurve, colour: str, style: object) -> None:
-    good = np.isfinite(one.loss)
-    step, loss = one.step[good], one.loss[good]
+def _curve(ax: Axes, curve: CheckedCurve, colour: str, style: object) -> None:
+    good = np.isfinite(curve.loss)
+    step, loss = curve.step[good], curve.loss[good]
     width = max(1, len(loss) // 60)
     if width < 3:
-        ax.plot(step, loss, color=colour, linewidth=1.4, linestyle=style, gid=f"loss {one.name}")
+        ax.plot(step, loss, color=colour, linewidth=1.4, linestyle=style, gid=f"loss {curve.name}")
         return
-    ax.plot(*_extremes(step, loss), color=colour, linewidth=0.6, alpha=0.35, gid=f"logged {one.name}")
+    ax.plot(*_extremes(step, loss), color=colour, linewidth=0.6, alpha=0.35, gid=f"logged {curve.name}")
     middle = np.median(np.lib.stride_tricks.sliding_window_view(loss, width), axis=1)
     at = step[width // 2 : width // 2 + len(middle)]
-    ax.plot(at, middle, color=colour, linewidth=1.5, linestyle=style, gid=f"loss {one.name}")
+    ax.plot(at, middle, color=colour, linewidth=1.5, linestyle=style, gid=f"loss {curve.name}")
 
 
 def _extremes(step: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -110,59 +110,64 @@ def _extremes(step: np.ndarray, loss: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return step[chosen], loss[chosen]
 
 
-def _cone(ax: Axes, one: CheckedCurve, colour: str) -> None:
+def _cone(ax: Axes, curve: CheckedCurve, colour: str) -> None:
     """Draw the forecast's interval up to the planned end, dashed without a plan of the learning rate."""
-    dashes = "-" if one.sure else (0, (2, 2))
-    if len(one.ahead):
-        step, loss, low, high = one.ahead.T
-        ax.fill_between(step, low, high, color=colour, alpha=0.16, linewidth=0, gid=f"cone {one.name}")
-        ax.plot(step, loss, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), gid=f"ahead {one.name}")
+    dashes = "-" if curve.sure else (0, (2, 2))
+    if len(curve.ahead):
+        step, loss, low, high = curve.ahead.T
+        ax.fill_between(step, low, high, color=colour, alpha=0.16, linewidth=0, gid=f"cone {curve.name}")
+        ax.plot(step, loss, color=colour, linewidth=1.0, linestyle=(0, (4, 2)), gid=f"ahead {curve.name}")
         for edge in (low, high):
             ax.plot(step, edge, color=colour, linewidth=0.6, linestyle=dashes)
 
 
-def _end(ax: Axes, one: CheckedCurve, colour: str, *, nudge: float) -> None:
+def _end(ax: Axes, curve: CheckedCurve, colour: str, *, nudge: float) -> None:
     """Draw the interval of the loss at the end; runs that end at one step stand side by side."""
-    if not np.isfinite(one.end).all():
+    if not np.isfinite(curve.end).all():
         return
-    step, loss, low, high = one.end
+    step, loss, low, high = curve.end
     at = step - nudge
-    ax.plot([at, at], [low, high], color=colour, linewidth=2.2, gid=f"end {one.name}", clip_on=False)
+    ax.plot([at, at], [low, high], color=colour, linewidth=2.2, gid=f"end {curve.name}", clip_on=False)
     ax.plot(at, loss, "o", color=colour, markersize=4.5, clip_on=False)
 
 
-def _lead(ax: Axes, one: CheckedCurve, colour: str, right: float) -> None:
+def _lead(ax: Axes, curve: CheckedCurve, colour: str, right: float) -> None:
     """Draw a line from the last loss of a run that ends before the others to its name."""
-    if np.isfinite(one.end[1]):
+    if np.isfinite(curve.end[1]):
         return
-    last, y = float(one.step[np.isfinite(one.loss)][-1]), _height(one)
+    last, y = float(curve.step[np.isfinite(curve.loss)][-1]), _height(curve)
     if last < right:
         ax.plot(
-            [last, right], [y, y], color=colour, linewidth=0.6, linestyle=(0, (1, 3)), gid=f"lead {one.name}"
+            [last, right],
+            [y, y],
+            color=colour,
+            linewidth=0.6,
+            linestyle=(0, (1, 3)),
+            gid=f"lead {curve.name}",
         )
 
 
-def _marks(ax: Axes, one: CheckedCurve, colour: str, *, named: bool, raised: int) -> None:
-    good = np.isfinite(one.loss)
+def _marks(ax: Axes, curve: CheckedCurve, colour: str, *, named: bool, raised: int) -> None:
+    good = np.isfinite(curve.loss)
     bottom, top = ax.get_ylim()
-    acting = sorted(one.marks, key=lambda mark: (not mark.acts, mark.step))
+    acting = sorted(curve.marks, key=lambda mark: (not mark.acts, mark.step))
     texts: dict[float, list[str]] = {}
     for mark in acting[: _NAMED if named else 0]:
         texts.setdefault(mark.step, []).append(mark.text)
     for mark in acting:
-        y = float(np.clip(np.interp(mark.step, one.step[good], one.loss[good]), bottom, top))
+        y = float(np.clip(np.interp(mark.step, curve.step[good], curve.loss[good]), bottom, top))
         ax.plot(
             mark.step, y, _SHAPES[mark.what], markersize=7 if mark.acts else 6, zorder=5, clip_on=False,
             color=INK if mark.acts else colour, markerfacecolor=colour if mark.acts else "white",
-            markeredgewidth=0.9, gid=f"mark {one.name}",
+            markeredgewidth=0.9, gid=f"mark {curve.name}",
         )  # fmt: skip
     left, right = ax.get_xlim()
-    for number, (step, said) in enumerate(sorted(texts.items())):
-        y = float(np.clip(np.interp(step, one.step[good], one.loss[good]), bottom, top))
+    for number, (step, kinds) in enumerate(sorted(texts.items())):
+        y = float(np.clip(np.interp(step, curve.step[good], curve.loss[good]), bottom, top))
         late, high = step > (left + right) / 2, y > bottom + 0.75 * (top - bottom)
         rise = (12 + 11 * ((number + raised) % 5)) * (-1 if high else 1)
         ax.annotate(
-            f"{', '.join(said)} at {step:,.10g}", (step, y), xytext=(-8 if late else 8, rise),
+            f"{', '.join(kinds)} at {step:,.10g}", (step, y), xytext=(-8 if late else 8, rise),
             textcoords="offset points", ha="right" if late else "left", va="center", fontsize=7.5,
             color=readable(colour), zorder=6,
             arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": MUTED, "shrinkB": 3},
@@ -173,13 +178,13 @@ def _marks(ax: Axes, one: CheckedCurve, colour: str, *, named: bool, raised: int
 def _limits(runs: Sequence[CheckedCurve]) -> tuple[float, float]:
     """Return the ends of the loss axis: all but the first losses, every mark, and the forecasts."""
     lows, highs = [], []
-    for one in runs:
-        good = np.isfinite(one.loss)
-        step, loss = one.step[good], one.loss[good]
-        after_start = loss[step >= step[0] + 0.05 * (_last(one) - step[0])]
+    for curve in runs:
+        good = np.isfinite(curve.loss)
+        step, loss = curve.step[good], curve.loss[good]
+        after_start = loss[step >= step[0] + 0.05 * (_last(curve) - step[0])]
         after_start = after_start if len(after_start) else loss
-        at = [float(np.interp(mark.step, step, loss)) for mark in one.marks]
-        ahead = np.r_[one.ahead[:, 2:].ravel(), one.end[2:]]
+        at = [float(np.interp(mark.step, step, loss)) for mark in curve.marks]
+        ahead = np.r_[curve.ahead[:, 2:].ravel(), curve.end[2:]]
         ahead = ahead[np.isfinite(ahead)].tolist()
         lows.append(min([float(after_start.min()), *ahead]))
         highs.append(max([float(after_start.max()), *at, *ahead]))
@@ -187,21 +192,21 @@ def _limits(runs: Sequence[CheckedCurve]) -> tuple[float, float]:
     return min(lows) - room, max(highs) + room
 
 
-def _last(one: CheckedCurve) -> float:
-    ends = [float(one.step.max()), *one.ahead[:, 0].tolist(), float(one.end[0])]
+def _last(curve: CheckedCurve) -> float:
+    ends = [float(curve.step.max()), *curve.ahead[:, 0].tolist(), float(curve.end[0])]
     return max(end for end in ends if np.isfinite(end))
 
 
-def _height(one: CheckedCurve) -> float:
+def _height(curve: CheckedCurve) -> float:
     """Return the loss at which a run's name stands: where it will end, else where it is."""
-    if np.isfinite(one.end[1]):
-        return float(one.end[1])
-    return float(one.loss[np.isfinite(one.loss)][-1])
+    if np.isfinite(curve.end[1]):
+        return float(curve.end[1])
+    return float(curve.loss[np.isfinite(curve.loss)][-1])
 
 
 def _legend(ax: Axes, runs: Sequence[CheckedCurve]) -> None:
     """Explain the marks and the area that are drawn."""
-    marks = [mark for one in runs for mark in one.marks]
+    marks = [mark for curve in runs for mark in curve.marks]
     shown: list[Line2D | Patch] = [
         Line2D([], [], marker=shape, linestyle="", color=INK, markerfacecolor=MUTED, label=_WORDS[what])
         for what, shape in _SHAPES.items()
@@ -212,9 +217,9 @@ def _legend(ax: Axes, runs: Sequence[CheckedCurve]) -> None:
         shown.append(
             Line2D([], [], marker="v", linestyle="", color=MUTED, markerfacecolor="white", label=label)
         )
-    ahead = [one for one in runs if len(one.ahead) or np.isfinite(one.end).all()]
+    ahead = [curve for curve in runs if len(curve.ahead) or np.isfinite(curve.end).all()]
     if ahead:
-        dashed = "" if all(one.sure for one in ahead) else ", dashed: no plan of the learning rate"
+        dashed = "" if all(curve.sure for curve in ahead) else ", dashed: no plan of the learning rate"
         shown.append(Patch(color=MUTED, alpha=0.3, label=f"forecast, {ahead[0].level:.0%} interval{dashed}"))
     if shown:
         ax.legend(

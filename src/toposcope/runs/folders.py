@@ -54,12 +54,12 @@ def contents_of_folder(
         if is_log(path) or any((place / file).is_file() for file in (LIGHTNING_METRICS, TRAINER_STATE)):
             whole = replace(logged(path, name, reading), unseen=unseen)
             return [replace(whole, repaired=(*whole.repaired, *_unread(place, name, whole.log.path)))]
-        found = _logs_inside(place, name, reading)
-        if not found and foreign:
+        inside = _logs_inside(place, name, reading)
+        if not inside and foreign:
             raise
-        if not found:
+        if not inside:
             raise _without_log(path, error) from error
-        return [replace(one, unseen=unseen) for one in _each_run_once(found)]
+        return [replace(one, unseen=unseen) for one in _each_run_once(inside)]
     return _of_series(
         series, path, name, reading, seen=cheap_audit(series) if audited else None, chosen=chosen
     )
@@ -73,8 +73,8 @@ def _without_log(path: str, error: SourceError) -> SourceError:
     place = Path(path)
     if (place / ".aim").is_dir():
         return SourceError(f"{path}: is a repository of aim, which its own package reads", remedy=_OF_AIM)
-    archives = (one for one in sorted(place.glob("*.zip")) if one.is_file())
-    packed = next((why for one in archives if (why := packed_log(LocalBlob(one)))), None)
+    archives = (path for path in sorted(place.glob("*.zip")) if path.is_file())
+    packed = next((why for archive in archives if (why := packed_log(LocalBlob(archive)))), None)
     return packed or SourceError(f"{path}: contains no log, no checkpoint and no store ({error}); name one")
 
 
@@ -100,27 +100,31 @@ def _of_series(
         log = read_source(path, name, reading, logs=False)
     except SourceError:  # the audit has found that the losses cannot be read
         log = Log(path, "files beside the checkpoints", (), {})
-    said = BESIDE if any(len(run.table) for run in log.runs) else ""
+    question = BESIDE if any(len(run.table) for run in log.runs) else ""
     findings = tuple(seen.findings) if seen is not None else ()
-    own = Contents(
-        name, log, said, series.steps, findings, changed=lambda run: changed_matrices(series, run),
+    contents = Contents(
+        name, log, question, series.steps, findings, changed=lambda run: changed_matrices(series, run),
         resume=seen.resume if seen is not None else (),
     )  # fmt: skip
-    if _has_losses(own.log) or not Path(path).is_dir():
-        return [own]
+    if _has_losses(contents.log) or not Path(path).is_dir():
+        return [contents]
     try:
-        beside = _logs_inside(Path(path), name, reading, {str(one.uri) for one in series} - {path})
+        beside = _logs_inside(
+            Path(path), name, reading, {str(checkpoint.uri) for checkpoint in series} - {path}
+        )
     except SourceError as error:  # what is called a log there is none that can be read
-        own, beside = replace(own, problems=(str(error),)), []
+        contents, beside = replace(contents, problems=(str(error),)), []
     folders = {run.run: Path(os.path.relpath(run.uri, path)) for run in series.runs}
-    found = with_logs(_each_with_its_log(own, path, beside, folders, chosen)) if beside else [own]
-    if all(_has_losses(one.log) or one.question for one in found):
-        return found
+    with_own_logs = (
+        with_logs(_each_with_its_log(contents, path, beside, folders, chosen)) if beside else [contents]
+    )
+    if all(_has_losses(place.log) or place.question for place in with_own_logs):
+        return with_own_logs
     try:
         stated = read_source(path, name, reading, logs=True)  # with what the checkpoints themselves state
     except SourceError:  # the audit has found that the losses cannot be read
-        return found
-    return [_with_stated(one, stated) for one in found]
+        return with_own_logs
+    return [_with_stated(place, stated) for place in with_own_logs]
 
 
 def _with_stated(part: Contents, stated: Log) -> Contents:
@@ -139,8 +143,10 @@ def _each_with_its_log(
 
     `folders` are those of the checkpoints of each run, from the folder `path` that all of them lie in.
     """
-    named = {one.log.path: one for one in beside}
-    places = {at: Path(os.path.relpath(at, path)) for at, one in named.items() if len(_runs_of(one)) == 1}
+    named = {content.log.path: content for content in beside}
+    places = {
+        at: Path(os.path.relpath(at, path)) for at, content in named.items() if len(_runs_of(content)) == 1
+    }
     bare = {run: folder for run, folder in folders.items() if run in own.steps}
 
     def rows(log: str) -> pd.DataFrame:
@@ -149,30 +155,34 @@ def _each_with_its_log(
     from toposcope.logs.pairing import logs_of_runs
 
     choices = logs_of_runs(bare, places, rows, chosen)
-    taken = {log for one in choices.values() for log in (one.log, *one.agreeing, *one.short, *one.candidates)}
-    loose = [one for at, one in named.items() if at not in taken]
-    short = [named[log].name for one in choices.values() for log in one.short]
+    taken = {
+        log
+        for choice in choices.values()
+        for log in (choice.log, *choice.agreeing, *choice.short, *choice.candidates)
+    }
+    loose = [content for at, content in named.items() if at not in taken]
+    short = [named[log].name for choice in choices.values() for log in choice.short]
     by_run = {run: _part(own, run, len(choices) == len(own.steps) == 1) for run in choices}
-    given = {id(one) for part in by_run.values() for one in part.audit}
+    given = {id(finding) for part in by_run.values() for finding in part.audit}
     left = {run: steps for run, steps in own.steps.items() if run not in choices}
     rest = replace(
         own, name=f"{own.name}: {next(iter(left))}" if len(left) == 1 and choices else own.name, steps=left,
-        audit=tuple(one for one in own.audit if id(one) not in given),
+        audit=tuple(finding for finding in own.audit if id(finding) not in given),
         log=replace(own.log, runs=tuple(run for run in own.log.runs if run.name not in choices)),
     )  # fmt: skip
     joined = [_with_log(by_run[run], run, choice, named, path) for run, choice in choices.items()]
-    found = [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
-    problems = tuple(problem for one in beside for problem in one.problems)
-    no_logs = (*(place for one in beside for place in one.no_logs), *short)
-    found = [replace(one, problems=(), no_logs=()) for one in found]
-    return [replace(found[0], problems=problems, no_logs=no_logs), *found[1:]]
+    parts = [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
+    problems = tuple(problem for content in beside for problem in content.problems)
+    no_logs = (*(place for content in beside for place in content.no_logs), *short)
+    parts = [replace(part, problems=(), no_logs=()) for part in parts]
+    return [replace(parts[0], problems=problems, no_logs=no_logs), *parts[1:]]
 
 
 def _part(own: Contents, run: str, alone: bool) -> Contents:
     """Return the checkpoints of one run, with what was found in them."""
     return replace(
         own, name=own.name if alone else f"{own.name}: {run}", steps={run: own.steps[run]},
-        audit=own.audit if alone else tuple(one for one in own.audit if run in one.every_run),
+        audit=own.audit if alone else tuple(finding for finding in own.audit if run in finding.every_run),
         log=replace(own.log, runs=tuple(one for one in own.log.runs if one.name == run)),
     )  # fmt: skip
 
@@ -199,9 +209,9 @@ def _runs_of(log: Contents) -> list[str]:
 def _joined(own: Contents, run: str, log: Contents) -> Contents:
     """Return a log of one run with the checkpoints of that run, which has another name there."""
     (name,) = _runs_of(log)
-    named = tuple(replace(one, run=name, runs=()) for one in own.audit)
+    named = tuple(replace(finding, run=name, runs=()) for finding in own.audit)
     steps = {name: own.steps[run]}
-    resume = tuple(replace(one, run=name) for one in own.resume if one.run == run)
+    resume = tuple(replace(state, run=name) for state in own.resume if state.run == run)
     return replace(
         log, steps=steps, audit=named, resume=resume, unseen="", changed=lambda _: own.changed(run)
     )
@@ -209,8 +219,8 @@ def _joined(own: Contents, run: str, log: Contents) -> Contents:
 
 def with_logs(contents: list[Contents]) -> list[Contents]:
     """Join the checkpoints of one run with the log of one run, if there is nothing else."""
-    bare = [one for one in contents if one.steps and not _has_losses(one.log)]
-    logs = [one for one in contents if not one.steps]
+    bare = [place for place in contents if place.steps and not _has_losses(place.log)]
+    logs = [place for place in contents if not place.steps]
     if len(contents) != 2 or len(bare) != 1 or len(logs) != 1 or len(bare[0].steps) != 1:
         return contents
     if len(_runs_of(logs[0])) != 1:
@@ -229,18 +239,18 @@ def _unread(folder: Path, name: str, read: str) -> list[str]:
     return [f"not read, because the trainer's own log is there: {listed(names, most=4)}"] if names else []
 
 
-def _each_run_once(found: list[Contents]) -> list[Contents]:
+def _each_run_once(contents: list[Contents]) -> list[Contents]:
     """Return logs without those that repeat another one in another form: progress.csv beside log.txt.
 
     Only a folder with one log of each form is one run's. Two alike logs of one form may be two runs.
     """
     from toposcope.logs.pairing import agreeing, logs_of_runs
 
-    kept = list(found)
-    for folder in {Path(one.log.path).parent for one in found}:
+    kept = list(contents)
+    for folder in {Path(one.log.path).parent for one in contents}:
         here = {
             one.log.path: one
-            for one in found
+            for one in contents
             if Path(one.log.path).parent == folder and len(_runs_of(one)) == 1
         }
         if len({one.log.dialect for one in here.values()}) < max(2, len(here)):
@@ -256,8 +266,8 @@ def _each_run_once(found: list[Contents]) -> list[Contents]:
                 for one in kept
                 if one.log.path not in choice.agreeing
             ]
-    if kept and kept[0] is not found[0]:
-        kept[0] = replace(kept[0], problems=found[0].problems, no_logs=found[0].no_logs)
+    if kept and kept[0] is not contents[0]:
+        kept[0] = replace(kept[0], problems=contents[0].problems, no_logs=contents[0].no_logs)
     return kept
 
 
@@ -270,24 +280,24 @@ def _logs_inside(
     folder: Path, name: str, reading: Reading, checkpoints: Collection[str] = ()
 ) -> list[Contents]:
     """Return the logs in a folder and in the folders inside it; other files are named."""
-    found: list[Contents] = []
+    logs: list[Contents] = []
     problems: list[str] = []
     no_logs: list[str] = []
     for file in _without_earlier_states(log_files(folder, checkpoints)):
         label = f"{name}/{file.relative_to(folder)}" if file != folder else name
         try:
             refuse_outside(folder, file)
-            found.append(replace(logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
+            logs.append(replace(logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
         except InputError as error:
             if file.suffix.lower() in LOG_FILES or _is_damaged(file, error):
                 problems.append(said_of(label, error))
             else:
                 no_logs.append(label)
-    if not found and problems:
+    if not logs and problems:
         raise SourceError("; ".join(problems))
-    if found:
-        found[0] = replace(found[0], problems=tuple(problems), no_logs=tuple(no_logs))
-    return found
+    if logs:
+        logs[0] = replace(logs[0], problems=tuple(problems), no_logs=tuple(no_logs))
+    return logs
 
 
 def _without_earlier_states(files: Iterable[Path]) -> list[Path]:
@@ -295,5 +305,5 @@ def _without_earlier_states(files: Iterable[Path]) -> list[Path]:
     files = list(files)
     states = [file for file in files if file.name == TRAINER_STATE]
     steps = {file: step for file in states if (step := step_of(file.parent.name)) is not None}
-    last = {file.parent.parent: file for file in sorted(steps, key=lambda one: steps[one])}
+    last = {file.parent.parent: file for file in sorted(steps, key=lambda file: steps[file])}
     return [file for file in files if file not in steps or last[file.parent.parent] == file]

@@ -102,10 +102,10 @@ def counted(rows: pd.DataFrame, column: str, *, of_log: bool = True) -> LossCoun
 def _replayed(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the columns that a watch reads from a log, with the judged loss as its loss."""
     beside = (*_BESIDE, "heldout_loss") if column == "loss" else _BESIDE
-    known = rows[["step", *(name for name in beside if name in rows), column]]
-    known = known.rename(columns={column: "loss"})
-    if known["loss"].dtype != float:  # assigned columns are copied
-        known = known.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
+    columns_kept = rows[["step", *(name for name in beside if name in rows), column]]
+    columns_kept = columns_kept.rename(columns={column: "loss"})
+    if columns_kept["loss"].dtype != float:  # assigned columns are copied
+        columns_kept = columns_kept.assign(loss=rows[column].to_numpy(float, na_value=np.nan))
     if nan_column(column) in rows:
-        known[nan_column("loss")] = rows[nan_column(column)]
-    return known
+        columns_kept[nan_column("loss")] = rows[nan_column(column)]
+    return columns_kept

@@ -81,7 +81,7 @@ class LogResults:
         """Return each unfinished run, or the first `most`, with its forecast from the finished runs."""
         finished, unfinished = split_runs(curves)
         return [
-            (curve, self.forecast(Auto(), curve, [one for one in finished if one.akin(curve)]))
+            (curve, self.forecast(Auto(), curve, [sibling for sibling in finished if sibling.akin(curve)]))
             for curve in unfinished[:most]
         ]
 
@@ -104,8 +104,8 @@ def remarks_of(
     """Return what the rules say of a run; `curve` is None where the log is too short for one."""
     if curve is not None:
         return curve.remarks
-    known = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
-    return tuple(assess(rows, column=column)) if known else ()
+    has_values = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
+    return tuple(assess(rows, column=column)) if has_values else ()
 
 
 def run_of(rows: pd.DataFrame) -> str:
@@ -115,8 +115,8 @@ def run_of(rows: pd.DataFrame) -> str:
 
 def content_of(rows: pd.DataFrame) -> Hashable:
     """Return what distinguishes the rows of two logs: columns, and a hash of each row."""
-    own = rows.drop(columns="run", errors="ignore")
-    return tuple(own.columns), len(own), digest(own)
+    columns_of_run = rows.drop(columns="run", errors="ignore")
+    return tuple(columns_of_run.columns), len(columns_of_run), digest(columns_of_run)
 
 
 def _read_by_forecast(curve: Curve) -> Hashable:
@@ -125,5 +125,5 @@ def _read_by_forecast(curve: Curve) -> Hashable:
     arrays = (curve.step, curve.loss, curve.rate, *(() if plan is None else (plan.step, plan.rate)))
     return (
         curve.run, curve.group, curve.horizon, curve.parameters, curve.endless, curve.remarks,
-        tuple(sorted(curve.covariates.items())), *(one.tobytes() for one in arrays),
+        tuple(sorted(curve.covariates.items())), *(array.tobytes() for array in arrays),
     )  # fmt: skip

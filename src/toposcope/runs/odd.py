@@ -103,7 +103,11 @@ class Odd:
         'not like its 3 siblings: loss 5.47 (theirs 5.16 to 5.25), different since step 20; its learning \
 rate is 6 x theirs'
         """
-        parts = [*self._still, *([self.by] if self.by else []), *(str(one) for one in self.beside[:_NAMED])]
+        parts = [
+            *self._still,
+            *([self.by] if self.by else []),
+            *(str(difference) for difference in self.beside[:_NAMED]),
+        ]
         if self.since is not None:
             parts.append(
                 "different from the start" if self.at_once else f"different since step {self.since:,.0f}"
@@ -137,7 +141,7 @@ class OddRuns:
 
     def of(self, runs: Collection[str]) -> OddRuns:
         """Return the same for those that are, or have their siblings, among these runs."""
-        mine = tuple(one for one in self.found if {one.run, *one.siblings} & set(runs))
+        mine = tuple(odd_run for odd_run in self.found if {odd_run.run, *odd_run.siblings} & set(runs))
         return replace(self, found=mine)
 
 
@@ -158,12 +162,12 @@ def odd_of(members: Sequence[Member]) -> OddRuns:
     judged = odd_among(members, losses)
     odd, compared = list(judged.found), judged.compared
     for subject in dict.fromkeys(subject for member in members for subject in member.features):
-        apart = {one.run for one in odd}
+        apart = {odd_run.run for odd_run in odd}
         rest = [replace(member, changed={}) for member in members if member.run not in apart]
         measured = odd_among(rest, losses, subject=subject)
         odd += measured.found
         compared = max(compared, measured.compared)
-    return OddRuns(tuple(sorted(odd, key=lambda one: one.p or 0.0)), compared, len(members))
+    return OddRuns(tuple(sorted(odd, key=lambda odd_run: odd_run.p or 0.0)), compared, len(members))
 
 
 def odd_among(
@@ -175,7 +179,7 @@ def odd_among(
     step and loss, for runs whose files do not state what sets them apart.
     """
     by_name = {member.run: member for member in members}
-    found: list[Odd] = []
+    odd_ones: list[Odd] = []
     compared = 0
     for names in kin([member.stated for member in members], losses):
         group = [by_name[name] for name in names]
@@ -185,12 +189,14 @@ def odd_among(
         if not curves and sum(bool(member.changed) for member in group) <= FEWEST:
             continue
         compared += len(group)
-        odd = {one.run: one for one in odd_runs(curves, steps)} if curves else {}
+        odd = {odd_run.run: odd_run for odd_run in odd_runs(curves, steps)} if curves else {}
         frozen = _frozen(group)
         others = [i for i in range(len(group)) if i not in odd and i not in frozen]
         for i in (*odd, *(i for i in frozen if i not in odd)):
-            found.append(_described(group, i, others, frozen.get(i, ()), _Apart(odd.get(i), curves, steps)))
-    return OddRuns(tuple(sorted(found, key=lambda one: one.p or 0.0)), compared, len(members))
+            odd_ones.append(
+                _described(group, i, others, frozen.get(i, ()), _Apart(odd.get(i), curves, steps))
+            )
+    return OddRuns(tuple(sorted(odd_ones, key=lambda odd_run: odd_run.p or 0.0)), compared, len(members))
 
 
 def _frozen(group: Sequence[Member]) -> dict[int, tuple[str, ...]]:
@@ -199,14 +205,14 @@ def _frozen(group: Sequence[Member]) -> dict[int, tuple[str, ...]]:
     A matrix counts that is known of more than `FEWEST` runs and unchanged in at most one of `MOST_PART`: one
     that nobody trains, such as a frozen embedding, is not odd.
     """
-    found: dict[int, list[str]] = {}
+    names_by_member: dict[int, list[str]] = {}
     for name in dict.fromkeys(name for member in group for name in member.changed):
-        known = [i for i, member in enumerate(group) if name in member.changed]
-        still = [i for i in known if not group[i].changed[name]]
-        if len(known) > FEWEST and len(still) <= max(len(known) // MOST_PART, 1):
+        stating = [i for i, member in enumerate(group) if name in member.changed]
+        still = [i for i in stating if not group[i].changed[name]]
+        if len(stating) > FEWEST and len(still) <= max(len(stating) // MOST_PART, 1):
             for i in still:
-                found.setdefault(i, []).append(name)
-    return {i: tuple(names) for i, names in found.items()}
+                names_by_member.setdefault(i, []).append(name)
+    return {i: tuple(names) for i, names in names_by_member.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,22 +247,24 @@ def _common(group: Sequence[Member], subject: str | None = None) -> tuple[dict[s
 
     A quantity that shares no step with the others is left out.
     """
-    found: dict[str, list[pd.Series]] = {}
+    columns: dict[str, list[pd.Series]] = {}
     steps: pd.Index | None = None
     every = [member.curves(subject) for member in group]
     for name in every[0]:
         mine = [curves.get(name, pd.Series(dtype=float)) for curves in every]
-        mine = [one[~one.index.duplicated(keep="last")] for one in mine]
+        mine = [curve[~curve.index.duplicated(keep="last")] for curve in mine]
         shared = mine[0].index
-        for one in mine[1:]:
-            shared = shared.intersection(one.index)
+        for curve in mine[1:]:
+            shared = shared.intersection(curve.index)
         both = shared if steps is None else steps.intersection(shared)
         if len(both):
-            found[name], steps = mine, both
+            columns[name], steps = mine, both
     if steps is None:
         return {}, np.empty(0)
     at = steps.sort_values()
-    curves = {name: np.stack([one.loc[at].to_numpy(float) for one in mine]) for name, mine in found.items()}
+    curves = {
+        name: np.stack([curve.loc[at].to_numpy(float) for curve in mine]) for name, mine in columns.items()
+    }
     return curves, at.to_numpy(float)
 
 
@@ -267,17 +275,17 @@ def _differing(member: Member, siblings: Sequence[Member]) -> tuple[str, ...]:
     return (*stated.values(), *map(str, logged[:_NAMED]))
 
 
-def _stated_differences(one: Stated, others: Sequence[Stated]) -> dict[str, str]:
+def _stated_differences(member: Stated, others: Sequence[Stated]) -> dict[str, str]:
     """Return the settings of its files in which a run differs from most of the others, each in words."""
-    found = {}
+    differences = {}
     for name in SETTINGS:
         theirs = Counter(other.facts[name] for other in others if name in other.facts)
-        if not theirs or name not in one.facts:
+        if not theirs or name not in member.facts:
             continue
         common, _ = theirs.most_common(1)[0]
-        if one.facts[name] != common:
-            found[name] = f"{name} is {_against(one.facts[name], common)}"
-    return found
+        if member.facts[name] != common:
+            differences[name] = f"{name} is {_against(member.facts[name], common)}"
+    return differences
 
 
 def _against(mine: str, theirs: str) -> str:

@@ -62,8 +62,12 @@ def members_of(
     features = measured() if measured is not None and len(names) > FEWEST else {}
     members = []
     for parts in _parts(names):
-        last, own = parts[-1], _joined(partial(rows_of, tables), parts)
-        curves = {label: curve_by_step(own, column) for column, label in _LOGGED.items() if column in own}
+        last, member_rows = parts[-1], _joined(partial(rows_of, tables), parts)
+        curves = {
+            label: curve_by_step(member_rows, column)
+            for column, label in _LOGGED.items()
+            if column in member_rows
+        }
         record: Mapping[object, object] = records.get(last, {})
         name, size = last if named is None else named[last], size_of(record.get("parameters"))
         members.append(
@@ -89,23 +93,25 @@ def _parts(names: Sequence[str]) -> list[list[str]]:
     >>> _parts(["a", "a~2", "b"])
     [['a', 'a~2'], ['b']]
     """
-    found: dict[str, list[str]] = {}
+    parts_by_run: dict[str, list[str]] = {}
     for name in names:
         base = re.sub(r"~\d+$", "", name)
-        found.setdefault(base if base in names else name, []).append(name)
-    return list(found.values())
+        parts_by_run.setdefault(base if base in names else name, []).append(name)
+    return list(parts_by_run.values())
 
 
 def _joined(rows: Rows, parts: Sequence[str]) -> pd.DataFrame:
     """Return the rows of a run as it is now: a part holds up to where the next one begins."""
-    own = rows(parts[0])
+    run_rows = rows(parts[0])
     for part in parts[1:]:
         later = rows(part)
-        own = pd.concat([own[own["step"] < later["step"].min()], later]) if len(later) else own
-    return own
+        run_rows = (
+            pd.concat([run_rows[run_rows["step"] < later["step"].min()], later]) if len(later) else run_rows
+        )
+    return run_rows
 
 
 def curve_by_step(rows: pd.DataFrame, column: str) -> pd.Series:
     """Return the finite values of a column by step."""
-    known = rows[np.isfinite(rows[column].to_numpy(float, na_value=np.nan)) & rows["step"].notna()]
-    return known.set_index("step")[column].astype(float)
+    finite = rows[np.isfinite(rows[column].to_numpy(float, na_value=np.nan)) & rows["step"].notna()]
+    return finite.set_index("step")[column].astype(float)

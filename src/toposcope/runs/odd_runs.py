@@ -35,13 +35,17 @@ def with_odd(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[Run
     """
     if len(runs) <= FEWEST:
         return list(runs)
-    own = Counter(one.run for one in runs)
-    short = {one.name: one.run if own[one.run] == 1 else one.name for one in runs}
+    counts = Counter(run.run for run in runs)
+    short = {run.name: run.run if counts[run.run] == 1 else run.name for run in runs}
     groups = _groups(runs, contents)
-    grounds = {one.run: _ground(one, short[one.run]) for group in groups for one in odd_of(group).found}
+    grounds = {
+        odd_run.run: _ground(odd_run, short[odd_run.run])
+        for group in groups
+        for odd_run in odd_of(group).found
+    }
     return [
-        replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
-        for one in runs
+        replace(run, judgement=run.judgement.beside(grounds[run.name])) if run.name in grounds else run
+        for run in runs
     ]
 
 
@@ -50,7 +54,7 @@ def _groups(runs: Sequence[RunCheck], contents: Sequence[Contents]) -> list[list
     by_place: list[list[Member]] = []
     rest: list[Member] = []
     for place in contents:
-        named = {one.run: one.name for one in runs if one.source == place.name}
+        named = {run.run: run.name for run in runs if run.source == place.name}
         logged = {run.name: run.table for run in place.log.runs}
         members = members_of(
             _losses(place), _listed(place, named), place.changed, named,
@@ -74,12 +78,12 @@ def _losses(place: Contents) -> pd.DataFrame:
 def _listed(place: Contents, named: Sequence[str] | dict[str, str]) -> pd.DataFrame:
     """Return the table of the runs of a place, including those that its log does not list."""
     runs = place.log.records
-    known = set(runs["run"])
-    more = pd.DataFrame({"run": [run for run in named if run not in known]})
+    measured_runs = set(runs["run"])
+    more = pd.DataFrame({"run": [run for run in named if run not in measured_runs]})
     return pd.concat([runs, more], ignore_index=True) if len(more) else runs
 
 
-def _ground(one: Odd, run: str) -> Remark:
-    setting = _BETTER if one.ends_lower else _SETTING
-    remedy = _FROZEN if one.p is None else setting if one.differs else _REMEDY
-    return Remark(LOOK, "odd run", one.since, one.sentence, remedy + option("without", run))
+def _ground(odd_run: Odd, run: str) -> Remark:
+    setting = _BETTER if odd_run.ends_lower else _SETTING
+    remedy = _FROZEN if odd_run.p is None else setting if odd_run.differs else _REMEDY
+    return Remark(LOOK, "odd run", odd_run.since, odd_run.sentence, remedy + option("without", run))

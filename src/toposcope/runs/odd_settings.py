@@ -99,28 +99,36 @@ def logged_differences(
     >>> [str(one) for one in logged_differences(mine, [rows, rows, rows])]
     ['learning rate is 4.5e-4 at step 1 (the others have 5e-5)']
     """
-    found: list[LoggedDifference] = []
+    differences: list[LoggedDifference] = []
     for label, name in _candidates(mine):
-        if set(_ALSO_STATED.get(label, (label,))) & set(stated) or any(one.label == label for one in found):
+        if set(_ALSO_STATED.get(label, (label,))) & set(stated) or any(
+            difference.label == label for difference in differences
+        ):
             continue
         values = _of_column(mine, name)
         theirs = [_of_column(other, name) for other in others]
-        one = _difference(label, values, theirs, named=label == _TOKENS or plain(name) in _BY_NAME)
+        difference = _difference(label, values, theirs, named=label == _TOKENS or plain(name) in _BY_NAME)
         # a column with the factor of another one, such as the epoch beside the batch, has the same cause
-        if one is not None and not any(abs(one.ratio / was.ratio - 1) < APART for was in found):
-            found.append(one)
-    return found
+        if difference is not None and not any(
+            abs(difference.ratio / was.ratio - 1) < APART for was in differences
+        ):
+            differences.append(difference)
+    return differences
 
 
 def _candidates(rows: pd.DataFrame) -> Iterator[tuple[str, str]]:
     """Yield the label and the name of each column that may be a setting: the best known first."""
     names = [str(name) for name in rows.select_dtypes("number") if not is_nan_column(name)]
-    known = [name for name in names if plain(name) in _BY_NAME]
-    yield from ((_BY_NAME[plain(name)], name) for name in sorted(known, key=lambda n: n != "learning_rate"))
+    by_name = [name for name in names if plain(name) in _BY_NAME]
+    yield from ((_BY_NAME[plain(name)], name) for name in sorted(by_name, key=lambda n: n != "learning_rate"))
     if "tokens" in names:
         yield _TOKENS, "tokens"
     for name in names:
-        if name not in known and name not in _KEYS | {"tokens"} and not _OUTCOMES & {*plain(name).split("_")}:
+        if (
+            name not in by_name
+            and name not in _KEYS | {"tokens"}
+            and not _OUTCOMES & {*plain(name).split("_")}
+        ):
             yield name, name
 
 
@@ -132,13 +140,13 @@ def _of_column(rows: pd.DataFrame, name: str) -> pd.Series:
     if name not in rows or not len(rows):
         return pd.Series(dtype=float)
     steps, values = (rows[column].to_numpy(float, na_value=np.nan) for column in ("step", name))
-    known = np.isfinite(steps) & np.isfinite(values)
-    own = pd.Series(values[known], steps[known])
-    own = own[~own.index.duplicated(keep="last")].sort_index()
+    finite = np.isfinite(steps) & np.isfinite(values)
+    series = pd.Series(values[finite], steps[finite])
+    series = series[~series.index.duplicated(keep="last")].sort_index()
     if name != "tokens":
-        return own
-    gained = np.diff(own.to_numpy()) / np.diff(own.index.to_numpy())
-    return pd.Series(gained, own.index[1:])[gained > 0]
+        return series
+    gained = np.diff(series.to_numpy()) / np.diff(series.index.to_numpy())
+    return pd.Series(gained, series.index[1:])[gained > 0]
 
 
 def _difference(

@@ -69,8 +69,8 @@ def listed(given: Given | Sequence[Given]) -> list[str | pd.DataFrame]:
     """Return the given source or sources as a list of paths and tables."""
     import pandas as pd
 
-    stores = [one.path if _is_store(one) else one for one in sources_of(given)]
-    return [one if isinstance(one, pd.DataFrame) else str(one) for one in stores]
+    stores = [source.path if _is_store(source) else source for source in sources_of(given)]
+    return [store if isinstance(store, pd.DataFrame) else str(store) for store in stores]
 
 
 def sources_of(given: object) -> list[Any]:
@@ -83,10 +83,10 @@ def sources_of(given: object) -> list[Any]:
     """
     given = tables_among(given)
     several = list(given) if isinstance(given, Iterable) and not _is_alone(given) else [given]
-    for one in several:
-        if not _is_source(one):
+    for source in several:
+        if not _is_source(source):
             raise InputError(
-                f"{_shown(one)} is no log and no store",
+                f"{_shown(source)} is no log and no store",
                 remedy="give a path, a data frame, columns such as step and loss, or a list of these",
             )
     return several
@@ -252,7 +252,7 @@ def curves_of(
     assess = (reading.results or LogResults()).assess
     curves: list[Curve] = []
     problems: list[Problem] = []
-    for run in (one for one in runs if len(one.table)):
+    for run in (run for run in runs if len(run.table)):
         sized = run if run.parameters else replace(run, parameters=reading.parameters)
         curve, wrong = curve_of(
             sized, column=column, horizon=reading.horizon, schedule=reading.plan, assess=assess
@@ -271,12 +271,12 @@ def judged_curve(run: Run, reading: Reading, column: str) -> tuple[Curve | None,
 
     if not len(run.table):
         return None, ()
-    known = [name for name in run.table if name != "run"]
-    plain = all(run.table[name].dtype.kind in "biuf" for name in known)
-    infinite = not plain or any(np.isinf(run.table[name].to_numpy()).any() for name in known)
+    columns = [name for name in run.table if name != "run"]
+    plain = all(run.table[name].dtype.kind in "biuf" for name in columns)
+    infinite = not plain or any(np.isinf(run.table[name].to_numpy()).any() for name in columns)
     finite = run.table.replace([np.inf, -np.inf], np.nan) if infinite else run.table
     curves, problems = curves_of([replace(run, table=finite)], reading, column)
-    wrong = tuple(one.reason.removeprefix(f"run {run.name}: ") for one in problems if one.applies)
+    wrong = tuple(problem.reason.removeprefix(f"run {run.name}: ") for problem in problems if problem.applies)
     return curves[0] if curves else None, wrong
 
 
@@ -390,16 +390,16 @@ def _named(read: Callable[..., Log], path: str, name: str, columns: Sequence[str
     """Return a log by its reader, which takes how columns are renamed, and which of them keep their names."""
     from toposcope.logs.described import as_named, described, unknown
 
-    known = {old: new for old, new in reading.rename.items() if old in columns}
-    reading.met.update(known)
+    renames = {old: new for old, new in reading.rename.items() if old in columns}
+    reading.met.update(renames)
     reading.seen.update(columns)
-    how = {"rename": as_named(reading.column, columns, known), "keep": unknown(reading.column)}
+    how = {"rename": as_named(reading.column, columns, renames), "keep": unknown(reading.column)}
     try:
         log = read(**how, strict=False)
-        made = described(log, name=name, column=reading.column, held_out=True)
+        as_described = described(log, name=name, column=reading.column, held_out=True)
     except InputError as error:
         raise _with_unmet(error, path, columns, reading) from error
-    return made if log.plain else replace(made, assumed=(log.said, *made.assumed))
+    return as_described if log.plain else replace(as_described, assumed=(log.said, *as_described.assumed))
 
 
 def planned_beside(log: Log, path: Path) -> Log:

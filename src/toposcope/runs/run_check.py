@@ -110,37 +110,37 @@ class RunCheck:
     @property
     def _flat(self) -> Remark | None:
         """The plateau on which a run ended; it is too late to act on it."""
-        flat = (one for one in self.judgement.noticed if one.kind == PLATEAU)
+        flat = (remark for remark in self.judgement.noticed if remark.kind == PLATEAU)
         return next(flat, None) if self.ended and self.level == ALL_RIGHT else None
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The answer, then its ground, what was noticed, the forecast, and what was not checked."""
-        found = [self.line, *self.grounds]
+        texts = [self.line, *self.grounds]
         if self.level != ALL_RIGHT and self.without_trend:
-            found.append(f"Loss: {self.without_trend}.")
+            texts.append(f"Loss: {self.without_trend}.")
         elif self.level != ALL_RIGHT and self.forecast is not None:
-            found.append(f"End: it {_end(self.forecast)}.")
+            texts.append(f"End: it {_end(self.forecast)}.")
         if self.limits:
-            found.append(f"Limits: {sentences(self.limits)}")
+            texts.append(f"Limits: {sentences(self.limits)}")
         if self.unseen:
-            found.append(f"Not checked: {', '.join(self.unseen)}.")
-        return (*found, f"Log: {self.read}.") if self.read else tuple(found)
+            texts.append(f"Not checked: {', '.join(self.unseen)}.")
+        return (*texts, f"Log: {self.read}.") if self.read else tuple(texts)
 
     @property
     def grounds(self) -> tuple[str, ...]:
         """What the answer rests on, a line for each ground beyond the first; what was noticed comes last."""
-        found = [f"Also: {ground}." for ground in self.judgement.grounds[1:]]
+        texts = [f"Also: {ground}." for ground in self.judgement.grounds[1:]]
         if self.level == ALL_RIGHT:
             seen = f"{self.losses:,} losses"
             if self.checkpoints:
                 seen += f" and {_checkpoints(self.checkpoints)}"
-            found.append(f"Checked: {seen}; no problem was found.")
+            texts.append(f"Checked: {seen}; no problem was found.")
         if self.resume is not None and self.resume.has_state and not self.resume.faults:
-            found.append(f"Resume: {self.resume.line}.")
-        if noticed := [one for one in self.judgement.noticed if one is not self._flat]:
-            found.append(f"Noticed, but no action is needed: {_noticed(noticed)}.")
-        return tuple(found)
+            texts.append(f"Resume: {self.resume.line}.")
+        if noticed := [remark for remark in self.judgement.noticed if remark is not self._flat]:
+            texts.append(f"Noticed, but no action is needed: {_noticed(noticed)}.")
+        return tuple(texts)
 
     def differs(self, before: RunCheck) -> bool:
         """Say whether the answer has changed: its level, its kinds of grounds, or where the run ends.
@@ -148,7 +148,7 @@ class RunCheck:
         The end has changed if it lies outside the earlier interval. Of alarms that have passed, only their
         number counts.
         """
-        kinds, were = ({one.kind for one in given.judgement.grounds} for given in (self, before))
+        kinds, were = ({ground.kind for ground in given.judgement.grounds} for given in (self, before))
         noticed = len(self.judgement.noticed) != len(before.judgement.noticed)
         if (self.level, kinds, self.ended) != (before.level, were, before.ended) or noticed:
             return True
@@ -161,18 +161,18 @@ class RunCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        made = self.forecast
+        end = self.forecast
         return {
             "run": self.name, "source": self.source, "name": self.run, "level": self.level,
             "answer": self.line, "step": self.step, "planned_steps": self.horizon, "ended": self.ended,
             "loss": self.loss, "objective": self.objective, "losses": self.losses,
             "checkpoints": self.checkpoints,
-            "grounds": [ground_as_data(one) for one in self.judgement.grounds],
-            "noticed": [ground_as_data(one) for one in self.judgement.noticed],
-            "forecast": None if made is None else {
-                "final_loss": made.final, "low": made.low, "high": made.high, "level": made.level,
-                "method": made.method, "status": made.status, "reason": made.reason,
-                "interval_from": made.interval_from, "used": dict(made.used),
+            "grounds": [ground_as_data(ground) for ground in self.judgement.grounds],
+            "noticed": [ground_as_data(remark) for remark in self.judgement.noticed],
+            "forecast": None if end is None else {
+                "final_loss": end.final, "low": end.low, "high": end.high, "level": end.level,
+                "method": end.method, "status": end.status, "reason": end.reason,
+                "interval_from": end.interval_from, "used": dict(end.used),
             },
             "limits": list(self.limits), "not_examined": list(self.unseen),
             "read": self.read,
@@ -189,27 +189,27 @@ def ground_as_data(one: Remark) -> dict[str, object]:
 
 
 def _noticed(noticed: Sequence[Remark]) -> str:
-    return listed([one.sentence for one in noticed], "; ", most=MOST_SHOWN, last="; ")
+    return listed([remark.sentence for remark in noticed], "; ", most=MOST_SHOWN, last="; ")
 
 
-def _end(made: Forecast) -> str:
+def _end(forecast: Forecast) -> str:
     """Return where a forecast says that a run ends, and how sure it is."""
-    if made.status == "failed":
-        return f"cannot be forecast: {made.reason}"
-    final, low, high = near(made.final, made.low, made.high)
-    if made.not_yet:
-        return f"cannot be forecast yet: {made.not_yet}"
-    if made.status == "unhealthy":
-        within = f" ({low} to {high})" if made.bounded else ""
+    if forecast.status == "failed":
+        return f"cannot be forecast: {forecast.reason}"
+    final, low, high = near(forecast.final, forecast.low, forecast.high)
+    if forecast.not_yet:
+        return f"cannot be forecast yet: {forecast.not_yet}"
+    if forecast.status == "unhealthy":
+        within = f" ({low} to {high})" if forecast.bounded else ""
         return f"would end near {final} without this problem{within}"
-    if made.status == "no plan":
-        unknown = made.coverage.startswith("not")
-        sure = "coverage not measured" if unknown else f"right in {made.coverage}"
+    if forecast.status == "no plan":
+        unknown = forecast.coverage.startswith("not")
+        sure = "coverage not measured" if unknown else f"right in {forecast.coverage}"
         return (
             f"may end between {low} and {high} without a plan of the learning rate (near {final} if the "
             f"rate stays as it is; {sure})"
         )
-    return f"should end near {final} ({chance(made.level)}: {low} to {high})"
+    return f"should end near {final} ({chance(forecast.level)}: {low} to {high})"
 
 
 def _number(value: float) -> str:

@@ -132,7 +132,7 @@ def compare_recipes(
     sides = [_usable(side, problems, of_loss=of_loss) for side in (first, second)]
     problems += _strangers(*sides, of_loss=of_loss)
     _name_shared(sides[0], sides[1], problems)
-    usable = (_without_copies(_usable(one, problems, of_loss=of_loss), problems, sides) for one in beside)
+    usable = (_without_copies(_usable(side, problems, of_loss=of_loss), problems, sides) for side in beside)
     others = [side for side in usable if len(side.runs) > 1]
     runs = [run for side in sides for run in side.runs]
     steps, notes = _common_steps(runs)
@@ -151,7 +151,7 @@ def compare_recipes(
     test = difference(values[0], values[1], near)
     planned = max((run.planned for run in runs if run.planned), default=None)
     end = float(horizon or planned or at)
-    made = SeedComparison(
+    comparison = SeedComparison(
         sides[0], sides[1], steps, (tables[0], tables[1]), at, values, test,
         interim_tests(steps, tables[0], tables[1], end, around) if test is not None else (),
         None, None, end, at >= ENDED * end, sum(len(side.runs) for side in others),
@@ -159,16 +159,16 @@ def compare_recipes(
         problems=tuple(problems), notes=tuple(notes),
     )  # fmt: skip
     if len(runs) == 2:
-        made = replace(made, parting=_parting(*runs))
-    return made if test is None else _planned(made, test)
+        comparison = replace(comparison, parting=_parting(*runs))
+    return comparison if test is None else _planned(comparison, test)
 
 
-def _planned(made: SeedComparison, test: Difference) -> SeedComparison:
+def _planned(comparison: SeedComparison, test: Difference) -> SeedComparison:
     """Add how many seeds would find the difference, and which one these would find."""
-    k, m = (len(values) for values in made.values)
+    k, m = (len(values) for values in comparison.values)
     free = max(test.degrees, 1.0)
     finds = smallest_found(test.sd, free, k, m)
-    return replace(made, needed=seeds_needed(test.value, test.sd, free, (k, m)), finds=finds)
+    return replace(comparison, needed=seeds_needed(test.value, test.sd, free, (k, m)), finds=finds)
 
 
 def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
@@ -201,9 +201,9 @@ def _usable(side: Recipe, problems: list[str], *, of_loss: bool) -> Recipe:
         )
     groups = grouped([run.stated for run in runs], _metrics(runs) if of_loss else None)
     if len(groups) > 1:
-        said = "; ".join(group.counted for group in groups)
+        counts = "; ".join(group.counted for group in groups)
         raise InputError(
-            f"{side.name}: its runs are of {len(groups):,} recipes ({said})",
+            f"{side.name}: its runs are of {len(groups):,} recipes ({counts})",
             remedy="give a folder of seeds of one recipe",
         )
     return _without_copies(Recipe(side.name, runs), problems)
@@ -213,7 +213,9 @@ def _name_shared(first: Recipe, second: Recipe, problems: list[str]) -> None:
     """Name the runs that both recipes have, where there are several."""
     if len(first.runs) + len(second.runs) > 2:
         for run in second.runs:
-            twin = next((one for one in first.runs if one.losses.equals(run.losses)), None)
+            twin = next(
+                (earlier_run for earlier_run in first.runs if earlier_run.losses.equals(run.losses)), None
+            )
             if twin is not None:
                 named = f"{run.name} has the same losses as {twin.name} of {first.name}"
                 problems.append(f"{second.name}: {named}")
@@ -226,11 +228,16 @@ def _without_copies(side: Recipe, problems: list[str], compared: Sequence[Recipe
     """
     runs: list[SeedRun] = []
     for run in side.runs:
-        twin = next((one for one in runs if one.losses.equals(run.losses)), None)
-        there = [(one, own) for own in compared for one in own.runs if one.losses.equals(run.losses)]
+        twin = next((earlier for earlier in runs if earlier.losses.equals(run.losses)), None)
+        there = [
+            (earlier_run, side)
+            for side in compared
+            for earlier_run in side.runs
+            if earlier_run.losses.equals(run.losses)
+        ]
         if there:
-            said = f"{_placed(run, side)} has the same losses as {_placed(*there[0])}, which is compared"
-            problems.append(f"{option('siblings')}: {said}; left out")
+            copy_note = f"{_placed(run, side)} has the same losses as {_placed(*there[0])}, which is compared"
+            problems.append(f"{option('siblings')}: {copy_note}; left out")
         elif twin is not None:
             problems.append(f"{run.name}: the same losses as {twin.name}; left out")
         else:

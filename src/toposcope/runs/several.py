@@ -24,9 +24,9 @@ def finished_siblings(
 
     curves, left, _ = read_curves(beside, replace(reading, horizon=None, plan=None))
     refuse_twins(curves)
-    problems = [f"sibling {one.run}: {one.reason}" for one in left]
-    problems += [f"sibling {one.run}: it is not finished" for one in curves if not one.finished]
-    return [one for one in curves if one.finished], problems
+    problems = [f"sibling {sibling.run}: {sibling.reason}" for sibling in left]
+    problems += [f"sibling {sibling.run}: it is not finished" for sibling in curves if not sibling.finished]
+    return [sibling for sibling in curves if sibling.finished], problems
 
 
 def left_out(without: str | Sequence[str], runs: Sequence[tuple[str, str]]) -> tuple[str, ...]:
@@ -38,9 +38,9 @@ def left_out(without: str | Sequence[str], runs: Sequence[tuple[str, str]]) -> t
     from toposcope.runs.without import as_names, refuse_unknown
 
     names = as_names(without)
-    own = Counter(run for run, _ in runs)
-    known = [run if own[run] == 1 else name for run, name in runs]
-    refuse_unknown(names, known, [name for _, name in runs])
+    counts = Counter(run for run, _ in runs)
+    known_names = [run if counts[run] == 1 else name for run, name in runs]
+    refuse_unknown(names, known_names, [name for _, name in runs])
     return names
 
 
@@ -50,11 +50,11 @@ def beside_siblings(
     """Return the runs; an unfinished run that has left the curve of its finished siblings gets a ground."""
     from toposcope.runs.collapse import off_siblings
 
-    own = _named(curves)
-    grounds = off_siblings(own, [*siblings, *own])
+    named_curves = _named(curves)
+    grounds = off_siblings(named_curves, [*siblings, *named_curves])
     return [
-        replace(one, judgement=one.judgement.beside(grounds[one.name])) if one.name in grounds else one
-        for one in runs
+        replace(run, judgement=run.judgement.beside(grounds[run.name])) if run.name in grounds else run
+        for run in runs
     ]
 
 

@@ -50,6 +50,6 @@ def trendless_of(run: Run, column: str, horizon: int | None) -> Trendless | None
         end = None
     last = last_step(run.table)
     ended = end is not None and last is not None and last >= end * (1 - FINAL_SHARE)
-    norm = any(one.direction is Direction.GRADIENT for one in companions(run.table, column))
+    norm = any(companion.direction is Direction.GRADIENT for companion in companions(run.table, column))
     seen = ("gradient norm (not logged)",) if norm else ()
     return Trendless(objective_of(run.table, column).value, sentence, end, ended, seen)

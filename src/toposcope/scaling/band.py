@@ -51,21 +51,21 @@ def law_band(
     nothing = np.full(len(at), np.nan), np.full(len(at), np.nan)
     middle = predicted(law, fitted, at)
     gives = [name for name in NEEDS[law] if name not in at]
-    known = points[[*at.columns, *gives]].astype(float).dropna()
-    if not np.isfinite(middle).any() or not len(known):
+    finite = points[[*at.columns, *gives]].astype(float).dropna()
+    if not np.isfinite(middle).any() or not len(finite):
         return nothing
     logs = law in LOGARITHMIC
     value = np.log if logs else np.asarray
-    measured = known[{"loss-to-loss": "other", "two-stage": "score"}.get(law, "loss")].to_numpy(float)
-    own = [str(name) for name in fitted["parameter"]]
-    inner, outer = (_derivatives(law, fitted, own, where, logs=logs) for where in (known, at))
+    measured = finite[{"loss-to-loss": "other", "two-stage": "score"}.get(law, "loss")].to_numpy(float)
+    parameters = [str(name) for name in fitted["parameter"]]
+    inner, outer = (_derivatives(law, fitted, parameters, where, logs=logs) for where in (finite, at))
     scale = np.where((norm := np.sqrt((inner**2).sum(axis=0))) > 0, norm, 1.0)
     _, size, right = np.linalg.svd(inner / scale, full_matrices=False)
     identified = size**2 > _RANK * size[0] ** 2
-    free = len(known) - int(identified.sum())
+    free = len(finite) - int(identified.sum())
     if free < 1:
         return nothing
-    residual = value(measured) - value(predicted(law, fitted, known))
+    residual = value(measured) - value(predicted(law, fitted, finite))
     spread = np.sqrt(float(residual @ residual) / free) if sigma is None else sigma
     lever = np.sqrt((((outer / scale) @ right[identified].T / size[identified]) ** 2).sum(axis=1))
     half = float(student_quantile(0.5 + level / 2, free)) * spread * lever

@@ -162,11 +162,11 @@ def _linear_part(z: np.ndarray, y: np.ndarray, b: float) -> tuple[float, float, 
 
 def _refine(z: np.ndarray, y: np.ndarray, best: int) -> tuple[float, float]:
     left, right = _EXPONENTS[max(best - 1, 0)], _EXPONENTS[min(best + 1, len(_EXPONENTS) - 1)]
-    found = scipy.optimize.minimize_scalar(
+    optimum = scipy.optimize.minimize_scalar(
         lambda b: _linear_part(z, y, b if b else 1e-6)[2], bounds=(left, right), method="bounded",
         options={"xatol": 1e-9},
     )  # fmt: skip
-    return float(found.x), float(found.fun)
+    return float(optimum.x), float(optimum.fun)
 
 
 def _crossing(z: np.ndarray, y: np.ndarray, b: float, bound: float, direction: int) -> float:

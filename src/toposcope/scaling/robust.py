@@ -143,9 +143,9 @@ def _polish(law: Law, log_loss: np.ndarray, start: np.ndarray, delta: float, sta
 
     with np.errstate(all="ignore"):
         # In units of delta the sum is of order n, so no tolerance is met before the minimum.
-        found = scipy.optimize.minimize(
+        optimum = scipy.optimize.minimize(
             objective, start, jac=True, method="L-BFGS-B",
             options={"maxiter": 2000, "ftol": 1e-15, "gtol": 1e-9, "maxfun": 20000},
         )  # fmt: skip
-    _, gradient = objective(found.x)
-    return RobustFit(found.x, float(found.fun) * delta, float(np.max(np.abs(gradient))) * delta, starts)
+    _, gradient = objective(optimum.x)
+    return RobustFit(optimum.x, float(optimum.fun) * delta, float(np.max(np.abs(gradient))) * delta, starts)

@@ -226,13 +226,13 @@ def _used(points: pd.DataFrame, by_size: bool) -> pd.DataFrame:
 
 
 def _points(frame: pd.DataFrame, law: str, names: Mapping[str, str]) -> dict[str, pd.Series]:
-    known = {name: pd.to_numeric(frame[column], errors="coerce")
+    numbers = {name: pd.to_numeric(frame[column], errors="coerce")
              for name, column in names.items() if column in frame}  # fmt: skip
-    if {"size", "compute"} <= set(known) and "data" not in known:
-        known["data"] = known["compute"] / (6.0 * known["size"])
-    if {"size", "data"} <= set(known) and "compute" not in known:
-        known["compute"] = 6.0 * known["size"] * known["data"]
-    missing = [name for name in NEEDS[law] if name not in known]
+    if {"size", "compute"} <= set(numbers) and "data" not in numbers:
+        numbers["data"] = numbers["compute"] / (6.0 * numbers["size"])
+    if {"size", "data"} <= set(numbers) and "compute" not in numbers:
+        numbers["compute"] = 6.0 * numbers["size"] * numbers["data"]
+    missing = [name for name in NEEDS[law] if name not in numbers]
     if missing:
         raise InputError(
             f"no column {names[missing[0]]!r} for its {missing[0]}; the table has "
@@ -241,7 +241,7 @@ def _points(frame: pd.DataFrame, law: str, names: Mapping[str, str]) -> dict[str
             value=law,
             remedy=f"name one with {missing[0]}=COLUMN{did_you_mean(names[missing[0]], frame.columns)}",
         )
-    return known
+    return numbers
 
 
 Row = tuple[str, float, float, float, float, int, str, str]
@@ -295,10 +295,10 @@ def _power(size: np.ndarray, loss: np.ndarray, *, offset: bool, floor: bool) -> 
 def _mixture(models: pd.DataFrame) -> str:
     """Return why these models do not share a law; empty if nothing distinguishes them."""
     for column, plural in APART.items():
-        found = sorted(set(models[column].dropna().astype(str)) - {""}) if column in models else []
-        if len(found) > 1:
-            listed = ("; " if column == "group" else ", ").join(found[:4])
-            return f"{len(found)} {plural} ({listed}) do not share a law; fit each separately"
+        groups = sorted(set(models[column].dropna().astype(str)) - {""}) if column in models else []
+        if len(groups) > 1:
+            listed = ("; " if column == "group" else ", ").join(groups[:4])
+            return f"{len(groups)} {plural} ({listed}) do not share a law; fit each separately"
     return ""
 
 

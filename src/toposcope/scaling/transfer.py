@@ -131,14 +131,14 @@ def _fit_map(
         upper = (
             [20.0, 10.0] + ([np.log(50.0)] if floor_x is None else []) + ([50.0] if floor_y is None else [])
         )
-        found = scipy.optimize.least_squares(
+        fit = scipy.optimize.least_squares(
             residual,
             np.clip(p0, np.add(lower, 1e-9), np.subtract(upper, 1e-9)),
             bounds=(lower, upper),
             x_scale="jac",
         )
-        if best is None or found.cost < best.cost:
-            best = found
+        if best is None or fit.cost < best.cost:
+            best = fit
     assert best is not None
     return unpack(best.x)
 

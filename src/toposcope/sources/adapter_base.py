@@ -87,12 +87,12 @@ class BaseWeights:
         if stored is not None:
             return self._as_it_is(stored, shape)
         parent, _, leaf = _plain(name).removesuffix(".weight").rpartition(".")
-        fused = next((one for one in self._fused_with(parent, leaf, shape)), None)
+        fused = next((stored for stored in self._fused_with(parent, leaf, shape)), None)
         return fused or self._of_parts(parent, leaf, shape) or self._of_stack(name)
 
     def _stored(self, name: str) -> str | None:
-        own = in_base(name)
-        return own if own in self._infos else self._plain.get(_plain(name))
+        base_name = in_base(name)
+        return base_name if base_name in self._infos else self._plain.get(_plain(name))
 
     def _as_it_is(self, stored: str, shape: tuple[int, ...]) -> StoredWeight | None:
         info = self._infos[stored]
@@ -113,12 +113,12 @@ class BaseWeights:
                 if why := _not_comparable(self._infos[stored]):
                     yield StoredWeight(f"{stored}[{part}]", None, why)
                     continue
-                found = self._part_of(stored, part, self._layout(fused_leaf, layout), shape)
-                if found is not None:
-                    yield found
+                weight = self._part_of(stored, part, self._layout(fused_leaf, layout), shape)
+                if weight is not None:
+                    yield weight
 
     def _part_of(self, stored: str, part: str, layout: Fused, shape: tuple[int, ...]) -> StoredWeight | None:
-        values, own = self._reader.read(stored), f"{stored}[{part}]"
+        values, part_name = self._reader.read(stored), f"{stored}[{part}]"
         n_in = shape[1] if shape[1] in values.shape else shape[0]
         if n_in not in values.shape or values.ndim != 2:
             return None
@@ -126,11 +126,11 @@ class BaseWeights:
         index = part_rows(layout, rows.shape, self._heads)
         if index is None:
             why = "its rows in the fused matrix are not known; config.json states the numbers of heads"
-            return StoredWeight(own, None, why)
+            return StoredWeight(part_name, None, why)
         taken = rows[index[part]]
         if sorted(taken.shape) != sorted(shape):
             return None
-        return StoredWeight(own, taken if taken.shape == shape else taken.T)
+        return StoredWeight(part_name, taken if taken.shape == shape else taken.T)
 
     def _of_parts(self, parent: str, leaf: str, shape: tuple[int, ...]) -> StoredWeight | None:
         """Return the parts that are stored by themselves in the order of the fused matrix."""
@@ -169,8 +169,8 @@ class BaseWeights:
         others = [other for other in _ATTENTION if last in _ATTENTION and other != last]
         parents = [parent, *(f"{above}.{other}" if above else other for other in others)]
         names = (f"{module}.{leaf}.weight" for module in parents for leaf in leaves)
-        found = (self._plain.get(name) for name in names)
-        return [name for name in found if name is not None and len(self._infos[name].shape) == 2]
+        names_found = (self._plain.get(name) for name in names)
+        return [name for name in names_found if name is not None and len(self._infos[name].shape) == 2]
 
     def _layout(self, leaf: str, layout: Fused) -> Fused:
         """Return the order of a fused matrix; that of query_key_value depends on the model."""

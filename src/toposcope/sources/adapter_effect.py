@@ -37,7 +37,7 @@ def effects_on(weights: BaseWeights, state: AdapterState, adapter: Reader) -> li
     LoRA adds scale * B A. DoRA adds it and then rescales each output to its magnitude m, so the change is
     m (W + B A) / ||W + B A|| - W. IA3 multiplies outputs or inputs by factors l, so it is (l - 1) W.
     """
-    return [_effect(weights, state.method, one, adapter) for one in state.changes]
+    return [_effect(weights, state.method, change, adapter) for change in state.changes]
 
 
 def _effect(weights: BaseWeights, method: str, change: AdapterChange, adapter: Reader) -> AdapterEffect:
@@ -73,13 +73,13 @@ def _shapes(weights: BaseWeights, method: str, change: AdapterChange) -> Iterato
     stored = weights.shape(change.name)
     axis = 0 if change.shape[-1] == 1 else 1
     if stored is not None and len(stored) == 2:
-        yield from (one for one in (stored, stored[::-1]) if one[axis] == change.shape[axis])
+        yield from (dims for dims in (stored, stored[::-1]) if dims[axis] == change.shape[axis])
 
 
 def _magnitude(adapter: Reader, name: str) -> np.ndarray | None:
     """Return DoRA's vector of one weight; None if the adapter lacks it."""
     start = name.removesuffix(".weight") + MAGNITUDE
-    stored = next((one for one in adapter.infos() if one.startswith(start)), None)
+    stored = next((name for name in adapter.infos() if name.startswith(start)), None)
     return None if stored is None else adapter.read(stored).astype(np.float32).ravel()
 
 

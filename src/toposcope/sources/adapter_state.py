@@ -73,13 +73,13 @@ class AdapterState:
     @property
     def active(self) -> tuple[AdapterChange, ...]:
         """The changes that are finite and not zero."""
-        return tuple(one for one in self.changes if one.finite and one.norm > 0)
+        return tuple(change for change in self.changes if change.finite and change.norm > 0)
 
     @property
     def faults(self) -> tuple[AuditFinding, ...]:
         """What is wrong with the adapter: nothing is changed, or values are not finite."""
-        broken = [one.name for one in self.changes if not one.finite]
-        found = [
+        broken = [change.name for change in self.changes if not change.finite]
+        findings = [
             AuditFinding(self.run, self.step, name, "holds NaN or infinite values", fault="non-finite")
             for name in broken
         ]
@@ -96,15 +96,15 @@ class AdapterState:
                 f"{what}, so the adapter does nothing; was it saved "
                 "before the first step, or trained with a learning rate of zero?"
             )
-            found.append(AuditFinding(self.run, self.step, "", text, fault="zero-adapter"))
-        return tuple(found)
+            findings.append(AuditFinding(self.run, self.step, "", text, fault="zero-adapter"))
+        return tuple(findings)
 
     @property
     def shares(self) -> dict[str, float]:
         """The share of each kind of matrix in the squared norm of all changes, largest first."""
         squares: dict[str, float] = defaultdict(float)
-        for one in self.active:
-            squares[kind_of(one.name)] += one.norm**2
+        for change in self.active:
+            squares[kind_of(change.name)] += change.norm**2
         total = sum(squares.values())
         ordered = sorted(squares.items(), key=lambda item: -item[1])
         return {kind: value / total for kind, value in ordered}
@@ -131,7 +131,7 @@ has 100% of the change'
         verb = "is" if len(active) == 1 else "are"
         by = "by factors"
         if self.method != IA3:
-            middle = float(np.median([one.effective for one in active]))
+            middle = float(np.median([change.effective for change in active]))
             by = f"with an effective rank of {middle:.2g} of {self.r} (median)"
         also = f"; {self.others:,} more are stored in full" if self.others else ""
         return (
@@ -171,7 +171,7 @@ def adapter_state(series: Series, checkpoint: Checkpoint) -> AdapterState | None
 
 
 def _of_adapter(series: Series, run: str) -> bool:
-    return any(one.run == run and names_adapter(one.family) for one in series.runs)
+    return any(recorded.run == run and names_adapter(recorded.family) for recorded in series.runs)
 
 
 def _factors(name: str, values: np.ndarray) -> AdapterChange:

@@ -84,7 +84,7 @@ def audited(
         Its findings are sorted by run, step and fault. Many equal findings become one, with their number,
         steps, tensors and runs.
     """
-    found = [] if newest else list(series.findings)
+    findings = [] if newest else list(series.findings)
     seen: list[RunCoverage] = []
     resume: list[Resumption] = []
     for run in series.names:
@@ -108,7 +108,7 @@ def audited(
             of_run += findings_of(answer)
             coverage = coverage.without_optimizer() if answer.moments_read else coverage
         seen.append(coverage)
-        found += of_run
+        findings += of_run
     order = {run: index for index, run in enumerate(series.names)}
     beside = WeightsBeside(foreign=tuple(series.beside.foreign))
     for copy in series.beside.copies:
@@ -117,26 +117,32 @@ def audited(
             beside.unopened.append(name)
             continue
         of_copy = audited(Series(series.uri, [copy]), cheap=cheap, quiet=True)
-        if any("contains no tensors" in one.message for one in of_copy.findings):
+        if any("contains no tensors" in finding.message for finding in of_copy.findings):
             continue
-        if any(OPTIMIZER_ALONE in one.message for one in of_copy.findings):
+        if any(OPTIMIZER_ALONE in finding.message for finding in of_copy.findings):
             beside.optimizer.append(name)
             continue
-        of_file = [one for one in of_copy.findings if one.fault != "step-mismatch"]
-        found += [dataclasses.replace(one, step=None, steps=()) for one in of_file]  # it states none
+        of_file = [finding for finding in of_copy.findings if finding.fault != "step-mismatch"]
+        findings += [
+            dataclasses.replace(finding, step=None, steps=()) for finding in of_file
+        ]  # it states none
         (beside.alone if of_copy.coverage.checked else beside.unopened).append(name)
-    linked = [one for one in found if OUTSIDE in one.message]
-    same = [one for one in found if one.fault == "equals-final"]
-    others = [one for one in found if OUTSIDE not in one.message and one.fault != "equals-final"]
-    found = together(others, lambda finding: finding.fault)
-    runs = dict.fromkeys(one.run for one in same)  # within a run, each says the same of its step
-    by_run = [line for run in runs for line in together([one for one in same if one.run == run], most=1)]
-    found += together(by_run)
-    found += together(linked, most=1)  # one link leads out of a folder for the reason of all the others
-    found.sort(
+    linked = [finding for finding in findings if OUTSIDE in finding.message]
+    same = [finding for finding in findings if finding.fault == "equals-final"]
+    others = [
+        finding for finding in findings if OUTSIDE not in finding.message and finding.fault != "equals-final"
+    ]
+    findings = together(others, lambda finding: finding.fault)
+    runs = dict.fromkeys(finding.run for finding in same)  # within a run, each says the same of its step
+    by_run = [
+        line for run in runs for line in together([finding for finding in same if finding.run == run], most=1)
+    ]
+    findings += together(by_run)
+    findings += together(linked, most=1)  # one link leads out of a folder for the reason of all the others
+    findings.sort(
         key=lambda f: (order.get(f.run, len(order)), -1 if f.step is None else f.step, f.fault, f.tensor)
     )
-    return Audited(found, Coverage(tuple(seen), beside), tuple(resume))
+    return Audited(findings, Coverage(tuple(seen), beside), tuple(resume))
 
 
 def _of_arrived(
@@ -144,7 +150,7 @@ def _of_arrived(
     arrived: Collection[str], *, sample: bool,
 ) -> Iterator[Resumption]:  # fmt: skip
     """Yield the answers for a run's checkpoints before the newest that are among `arrived`, the last few."""
-    places = [at for at, one in enumerate(steps[:-1]) if one.checkpoint.uri in arrived]
+    places = [at for at, step in enumerate(steps[:-1]) if step.checkpoint.uri in arrived]
     for at in places[-_MOST_ARRIVED:]:
         answer = resumption(series, run, steps[: at + 1], findings, sample=sample)
         if answer is not None:
@@ -159,7 +165,7 @@ def resumptions(series: Series) -> tuple[Resumption, ...]:
     answers = []
     for run in series.names:
         checkpoints = series.of_run(run)[-2:]
-        if not any(keeps_state(one.uri) for one in checkpoints):
+        if not any(keeps_state(checkpoint.uri) for checkpoint in checkpoints):
             continue
         steps = list(gather(series, checkpoints, cheap=True, quick=True))
         faults = _of_run(series, run, steps, cheap=True, newest=True)
@@ -172,15 +178,15 @@ def _of_run(
     series: Series, run: str, steps: list[StepEvidence], *, cheap: bool, newest: bool
 ) -> list[AuditFinding]:
     checks = NEWEST_CHECKS if newest else CHECKS
-    found = [finding for check in checks for finding in check(steps)]
-    findings = _once(without_parts(without_usual(steps, found)))
+    found_by_checks = [finding for check in checks for finding in check(steps)]
+    findings = _once(without_parts(without_usual(steps, found_by_checks)))
     findings = without_rests(series, run, findings)
     findings = _of_adapters(series, run, findings)
     if not cheap:
         findings = _explain(series, findings)
     if newest:
         last = steps[-1].checkpoint.step
-        findings = [one for one in findings if one.step == last]
+        findings = [finding for finding in findings if finding.step == last]
     findings = with_way_back(findings, [step.checkpoint.step for step in steps])
     return findings if newest else [*findings, *_metrics(series, run)]
 
@@ -192,13 +198,17 @@ def with_way_back(findings: list[AuditFinding], steps: Sequence[int]) -> list[Au
     >>> with_way_back([found], [0, 10, 20])[0].message
     'was multiplied by 100 since step 10; go back to step 10'
     """
-    faulty = {one.step for one in findings if not one.is_remark}
+    faulty = {finding.step for finding in findings if not finding.is_remark}
     out = []
-    for one in findings:
-        sound = [step for step in steps if one.step is not None and step < one.step and step not in faulty]
-        if one.fault in _OF_VALUES and sound and "; " not in one.message:
-            one = dataclasses.replace(one, message=f"{one.message}; go back to step {sound[-1]:,}")
-        out.append(one)
+    for finding in findings:
+        sound = [
+            step for step in steps if finding.step is not None and step < finding.step and step not in faulty
+        ]
+        if finding.fault in _OF_VALUES and sound and "; " not in finding.message:
+            finding = dataclasses.replace(
+                finding, message=f"{finding.message}; go back to step {sound[-1]:,}"
+            )
+        out.append(finding)
     return out
 
 
@@ -237,17 +247,19 @@ _OF_VALUES = (
 def _once(findings: list[AuditFinding]) -> list[AuditFinding]:
     """Keep the most definite finding on a tensor at a step: its cause, else its content, else its path."""
     vague = {"step-mismatch", *PATH_FAULTS}
-    known = {(one.step, one.tensor) for one in findings if one.fault not in vague}
-    causes = {(one.step, one.tensor) for one in findings if one.fault not in {*vague, *REPLACED}}
-    whole = {step for step, tensor in known if not tensor}
+    places = {(finding.step, finding.tensor) for finding in findings if finding.fault not in vague}
+    causes = {
+        (finding.step, finding.tensor) for finding in findings if finding.fault not in {*vague, *REPLACED}
+    }
+    whole = {step for step, tensor in places if not tensor}
 
     def is_definite(one: AuditFinding) -> bool:
         at = (one.step, one.tensor)
         if one.fault in PATH_FAULTS:
-            return at not in known and one.step not in whole
+            return at not in places and one.step not in whole
         return one.fault not in REPLACED or (at not in causes and (one.step, "") not in causes)
 
-    return [one for one in findings if is_definite(one)]
+    return [finding for finding in findings if is_definite(finding)]
 
 
 def without_rests(series: Series, run: str, findings: list[AuditFinding]) -> list[AuditFinding]:

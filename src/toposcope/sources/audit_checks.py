@@ -258,7 +258,7 @@ def path(steps: Evidence) -> Iterator[AuditFinding]:
     good = [step for step in _readable(steps) if step.tensors]
     if len(good) < 4:
         return
-    found = {(item.step, item.fault): item for item in _course(good, _whole(good), "")}
+    faults_by_place = {(item.step, item.fault): item for item in _course(good, _whole(good), "")}
     names = [
         n
         for n, item in good[0].tensors.items()
@@ -270,13 +270,13 @@ def path(steps: Evidence) -> Iterator[AuditFinding]:
             single[(finding.step, finding.fault)].append(finding)
     for key, findings in single.items():
         if 2 * len(findings) <= len(names):
-            found.pop(key, None)
+            faults_by_place.pop(key, None)
             yield from findings
-        elif key not in found:
+        elif key not in faults_by_place:
             first = findings[0]
             text = f"{len(findings):,} tensors: {first.message}"
             yield AuditFinding(first.run, first.step, "", text, fault=first.fault)
-    yield from found.values()
+    yield from faults_by_place.values()
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,23 +325,23 @@ def _course(good: list[StepEvidence], track: _Track, tensor: str) -> Iterator[Au
 
 def _spikes(track: _Track) -> list[int]:
     """Return the interior steps that are much farther from both neighbours than these are from each other."""
-    found = []
+    places = []
     for index in range(1, len(track.norm) - 1):
         shorter, around = min(track.change[index], track.change[index + 1]), track.change2[index + 1]
         if shorter > SPIKE * around and shorter > 1e-6 * track.norm[index]:
-            found.append(index)
-    return found
+            places.append(index)
+    return places
 
 
 def _turns(track: _Track) -> list[int]:
     """Return the steps that would lie nearer to those around them if swapped with the next step."""
-    found = []
+    places = []
     for index in range(1, len(track.norm) - 2):
         first = track.change2[index + 1] < TURN * track.change[index]
         second = track.change2[index + 2] < TURN * track.change[index + 2]
         if first and second:
-            found.append(index)
-    return found
+            places.append(index)
+    return places
 
 
 def _jumps(good: list[StepEvidence], track: _Track) -> Iterator[tuple[int, float]]:
@@ -362,10 +362,10 @@ def _jumps(good: list[StepEvidence], track: _Track) -> Iterator[tuple[int, float
         frame = np.delete(change[at - 3 : at + 4], 3)
         if np.isfinite(frame).sum() >= 4 and np.isfinite(change[at]):
             residual[at] = change[at] - np.nanmedian(frame)
-    known = residual[np.isfinite(residual)]
-    if len(known) < 2:
+    finite = residual[np.isfinite(residual)]
+    if len(finite) < 2:
         return
-    spread = 1.4826 * float(np.median(np.abs(known - np.median(known))))
+    spread = 1.4826 * float(np.median(np.abs(finite - np.median(finite))))
     for at in range(n):
         if np.isfinite(residual[at]) and residual[at] > max(MAD_SIGMAS * spread, JUMP):
             yield at + 1, math.exp(residual[at])

@@ -104,14 +104,14 @@ class _Peers:
         return cls(along, cosine, leap, float(np.median([rms(item) for item, *_ in known])) if known else 0.0)
 
 
-def _median_without(values: Sequence[float], one: float) -> float:
+def _median_without(values: Sequence[float], left_out: float) -> float:
     """Return the median of sorted values without one of them; NaN if nothing is left.
 
     >>> _median_without([1.0, 2.0, 9.0], 9.0)
     1.5
     """
-    at = bisect_left(values, one)
-    there = at < len(values) and values[at] == one
+    at = bisect_left(values, left_out)
+    there = at < len(values) and values[at] == left_out
     count = len(values) - there
     if not count:
         return math.nan
@@ -150,7 +150,7 @@ class _TensorPair:
     @property
     def begins_to_move(self) -> bool:
         """Whether the tensor stood still at all of the last checkpoints, and now moves."""
-        still = bool(self.past.changes) and not any(one.distance for one in self.past.changes)
+        still = bool(self.past.changes) and not any(change.distance for change in self.past.changes)
         return still and self.change.distance > 0
 
     @property
@@ -173,7 +173,7 @@ class _TensorPair:
 
 def _leap(change: TensorChange, past: _PastContent) -> float:
     """Return how many times as far a tensor moved as at most at its last four changes; NaN without these."""
-    farthest = max((one.distance for one in past.changes), default=0.0)
+    farthest = max((change.distance for change in past.changes), default=0.0)
     return change.distance / farthest if len(past.changes) == checks.LATELY and farthest else math.nan
 
 
@@ -210,7 +210,7 @@ def _forget_stillness(pairs: Mapping[str, _TensorPair]) -> None:
 def _pairs(
     before: StepEvidence, step: StepEvidence, pasts: dict[str, _PastContent]
 ) -> dict[str, _TensorPair]:
-    known = {
+    items = {
         name: (item, before.tensors[name], item.moved)
         for name, item in step.tensors.items()
         if item.moved is not None and not (_empty(item) or before.tensors[name].constant)
@@ -218,13 +218,13 @@ def _pairs(
     peers = _Peers.of(
         [
             (then, change, _leap(change, pasts[name]))
-            for name, (now, then, change) in known.items()
+            for name, (now, then, change) in items.items()
             if is_large(now)
         ]
     )
     return {
         name: _TensorPair(now, then, change, pasts[name], peers)
-        for name, (now, then, change) in known.items()
+        for name, (now, then, change) in items.items()
     }
 
 
@@ -311,7 +311,7 @@ def _moved_rows(pair: _TensorPair) -> _Failed | None:
             f"has rows in each other's places ({listed([str(row) for row in swapped], most=4)})",
         )
     wrong = checks.EXCHANGED_ROWS(
-        pair.change.exchanged_rows, [float(one.exchanged_rows) for one in pair.past.changes]
+        pair.change.exchanged_rows, [float(change.exchanged_rows) for change in pair.past.changes]
     )
     if wrong:
         return _Failed("exchanged-rows", wrong)
@@ -363,12 +363,14 @@ def _findings(
 ) -> Iterator[AuditFinding]:
     """Yield a finding for each tensor that failed, or one for the checkpoint where most were replaced."""
     run, at = step.checkpoint.run, step.checkpoint.step
-    replaced = [name for name, one in failed.items() if one.kind in ("replaced-tensor", "replaced-rows")]
+    replaced = [
+        name for name, failure in failed.items() if failure.kind in ("replaced-tensor", "replaced-rows")
+    ]
     if len(replaced) > max(2, total / 2):
         text = (
             f"{len(replaced):,} of {total:,} tensors no longer resemble step {since:,}: is it of another run?"
         )
         yield AuditFinding(run, at, "", text, fault="other-weights")
         return
-    for name, one in failed.items():
-        yield AuditFinding(run, at, name, f"{one.what} since step {since:,}", fault=one.fault)
+    for name, failure in failed.items():
+        yield AuditFinding(run, at, name, f"{failure.what} since step {since:,}", fault=failure.fault)

@@ -59,7 +59,7 @@ def shares_of(newest_first: Sequence[Checkpoint], decay: float = 1.0) -> list[Sh
     """
     raw = [decay**age for age in range(len(newest_first))]
     total = math.fsum(raw)
-    return [Share(at, one / total) for at, one in zip(newest_first, raw, strict=True)]
+    return [Share(at, weight / total) for at, weight in zip(newest_first, raw, strict=True)]
 
 
 def write_average(series: Series, shares: Sequence[Share], out: Path) -> int:
@@ -80,7 +80,7 @@ def write_average(series: Series, shares: Sequence[Share], out: Path) -> int:
         raise InputError("there is something already", argument="out", value=out, remedy="name a new folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack, beside(out) as aside:
-        readers = [stack.enter_context(series.reading(one.checkpoint)) for one in shares]
+        readers = [stack.enter_context(series.reading(share.checkpoint)) for share in shares]
         infos = _same_tensors(readers, shares)
         aside.mkdir()
         with open(aside / WEIGHTS_FILE, "wb") as file:
@@ -92,7 +92,8 @@ def write_average(series: Series, shares: Sequence[Share], out: Path) -> int:
             os.fsync(file.fileno())
         _copy_beside(Path(series.place(shares[0].checkpoint)), aside)
         origin = [
-            {"run": one.checkpoint.run, "step": one.checkpoint.step, "share": one.share} for one in shares
+            {"run": share.checkpoint.run, "step": share.checkpoint.step, "share": share.share}
+            for share in shares
         ]
         (aside / ORIGIN_FILE).write_text(
             json.dumps({"average_of": origin}, indent=1) + "\n", encoding="utf-8"
@@ -109,13 +110,13 @@ def _same_tensors(readers: Sequence[Reader], shares: Sequence[Share]) -> list[Te
             f"{readers[0].label}: this is an adapter: averages of its two factors are not those of their "
             "products; merge it into the weights first"
         )
-    for reader, one in zip(readers, shares, strict=True):
+    for reader, share in zip(readers, shares, strict=True):
         infos = reader.infos()
         odd = sorted({*infos} ^ {*first})
         odd += [name for name in first if name in infos and infos[name].shape != first[name].shape]
         if odd:
             raise InputError(
-                f"step {one.checkpoint.step:,} and step {shares[0].checkpoint.step:,} do not have the same "
+                f"step {share.checkpoint.step:,} and step {shares[0].checkpoint.step:,} do not have the same "
                 f"tensor {odd[0]!r}; choose other checkpoints with fewer of the last, or steps"
             )
     for info in first.values():
@@ -150,14 +151,14 @@ def _averaged(readers: Sequence[Reader], shares: Sequence[Share], info: TensorIn
         return
     for rows in _blocks(info):
         total: np.ndarray | None = None
-        for reader, one in zip(readers, shares, strict=True):
+        for reader, share in zip(readers, shares, strict=True):
             part = reader.read(info.name) if rows is None else reader.rows(info.name, *rows)
             values = np.asarray(part).astype(np.float64)
             if not np.isfinite(values).all():
                 raise SourceError(
-                    f"step {one.checkpoint.step:,}: tensor {info.name!r} is not finite; leave this step out"
+                    f"step {share.checkpoint.step:,}: tensor {info.name!r} is not finite; leave this step out"
                 )
-            total = one.share * values if total is None else total + one.share * values
+            total = share.share * values if total is None else total + share.share * values
         assert total is not None
         yield rounded(total, info.dtype)
 
@@ -167,8 +168,8 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
     A value beyond the type's largest becomes infinite, as an average of finite values cannot.
     """
-    made: np.ndarray = values.astype(dtype)
-    return made
+    cast: np.ndarray = values.astype(dtype)
+    return cast
 
 
 def _blocks(info: TensorInfo) -> Iterator[tuple[int, int] | None]:

@@ -45,15 +45,15 @@ def revisions_of(folder: Folder) -> dict[str, Folder]:
 
 def _refs(folder: Folder, front: str) -> dict[str, str]:
     """Return the commit of each name; names such as pr/1 are folders."""
-    found = {}
+    texts = {}
     for name in folder.files():
         blob = folder.open(name)
         text = blob.read(0, min(blob.size, _LONGEST_LINK)).tobytes().decode("ascii", "replace").strip()
         if _COMMIT.fullmatch(text):
-            found[front + name] = text
+            texts[front + name] = text
     for name in folder.folders():
-        found |= _refs(folder.sub(name), f"{front}{name}/")
-    return found
+        texts |= _refs(folder.sub(name), f"{front}{name}/")
+    return texts
 
 
 def revision_at(snapshots: Path, commit: str) -> tuple[str, Folder] | None:

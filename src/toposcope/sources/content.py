@@ -45,7 +45,7 @@ def tied_heads(reader: Reader) -> list[str]:
     return [
         name
         for name, role in roles.items()
-        if role == Role.HEAD and any(_same(reader, infos[name], one) for one in embeddings)
+        if role == Role.HEAD and any(_same(reader, infos[name], embedding) for embedding in embeddings)
     ]
 
 

@@ -66,7 +66,7 @@ def _optimizer_of(step: StepEvidence) -> list[str]:
     """Return the files and parts of a checkpoint that hold the state of an optimiser."""
     place = Path(step.checkpoint.uri)
     try:
-        files = sorted(one.name for one in (place if place.is_dir() else place.parent).iterdir())
+        files = sorted(path.name for path in (place if place.is_dir() else place.parent).iterdir())
     except OSError:
         files = []
     if not place.is_dir():  # a file for the optimiser beside each file of weights, with the same step
@@ -95,17 +95,17 @@ class WeightsBeside:
         >>> WeightsBeside(alone=["best.pt"]).lines
         ['looked at alone, not compared with a step: best.pt beside the checkpoints']
         """
-        found = []
+        texts = []
         if self.alone:
             names = listed(self.alone, most=3)
-            found.append(f"looked at alone, not compared with a step: {names} beside the checkpoints")
+            texts.append(f"looked at alone, not compared with a step: {names} beside the checkpoints")
         if self.unopened:
             names = listed(self.unopened, most=3)
-            found.append(f"not checked: {names} beside the checkpoints; audit each by its own path")
+            texts.append(f"not checked: {names} beside the checkpoints; audit each by its own path")
         forms: dict[Foreign, list[str]] = {}
         for name, form in self.foreign:
             forms.setdefault(form, []).append(name)
-        return found + [
+        return texts + [
             f"not read: {listed(names, most=3)}: {form.name}; {form.remedy}" for form, names in forms.items()
         ]
 
@@ -151,8 +151,8 @@ class Coverage:
         if self.runs and all(run.hashed for run in self.runs):
             return "compared the hashes of files; no tensor was read"
         skipped = max((len(run.skipped) for run in self.runs), default=0)
-        one = len({(run.checked, len(run.skipped)) for run in self.runs}) <= 1
-        if one:
+        uniform = len({(run.checked, len(run.skipped)) for run in self.runs}) <= 1
+        if uniform:
             return f"checked {checked:,} of {checked + skipped:,} tensors, {skipped:,} skipped"
         checked = sum(run.checked for run in self.runs)
         skipped = sum(len(run.skipped) for run in self.runs)
@@ -164,24 +164,24 @@ class Coverage:
         by_reason: dict[str, list[str]] = {}
         for name, why in self.skipped.items():
             by_reason.setdefault(why, []).append(name)
-        found = [f"skipped {listed(names, most=3)}: {why}" for why, names in by_reason.items()]
+        texts = [f"skipped {listed(names, most=3)}: {why}" for why, names in by_reason.items()]
         if pairs := max((run.products for run in self.runs), default=0):
-            found.append(f"an adapter's two factors count as one tensor, their product ({pairs:,} of them)")
+            texts.append(f"an adapter's two factors count as one tensor, their product ({pairs:,} of them)")
         of_runs = (name for run in self.runs for name in run.optimizer)
         optimizer = dict.fromkeys([*of_runs, *self.beside.optimizer])
         if optimizer:
-            found.append(f"not checked: the state of the optimiser ({listed(list(optimizer), most=3)})")
-        found += self.beside.lines
+            texts.append(f"not checked: the state of the optimiser ({listed(list(optimizer), most=3)})")
+        texts += self.beside.lines
         if further := list(dict.fromkeys(name for run in self.runs for name in run.further)):
-            found.append(f"not checked: more weights in the same files, under {listed(further, most=3)}")
+            texts.append(f"not checked: more weights in the same files, under {listed(further, most=3)}")
         alone = [run.run for run in self.runs if run.alone]
         if alone:
             have = "has one checkpoint" if len(alone) == 1 else "have one checkpoint each"
-            found.append(
+            texts.append(
                 f"{listed(alone, most=3)} {have}: only what a single file can show was looked for (values "
                 "that are not finite, equal, near 0, or far from those of the same tensor in other layers)"
             )
-        return found
+        return texts
 
     @property
     def lines_with_count(self) -> list[str]:

@@ -98,24 +98,27 @@ def discover(
     unread = [] if unread is None else unread
     search = Search(unread)
     with search.entered(location, 0):
-        found = _runs(location, 0, search)
-    if not found and unread:
-        foreign = sorted((one for one in unread if one.foreign), key=lambda one: len(one.place))
+        labelled_runs = _runs(location, 0, search)
+    if not labelled_runs and unread:
+        foreign = sorted(
+            (folder_left for folder_left in unread if folder_left.foreign),
+            key=lambda folder_left: len(folder_left.place),
+        )
         if unread[0].foreign:  # the folder that others of its format are inside
             raise ForeignFormatError(foreign[0].why)
         raise SourceError(unread[0].why)
-    if not found:
+    if not labelled_runs:
         raise SourceError(
             f"{location.label}: contains no checkpoint; expected a toposcope run, step_*.pt files, step "
             "folders, a model folder, or folders of these"
         )
     if not isinstance(location, LocalFolder):
-        return found
-    unseen = unseen_weights(location, found, unread)
+        return labelled_runs
+    unseen = unseen_weights(location, labelled_runs, unread)
     unread += unseen.unread
     if beside is not None:
         beside.take(unseen)
-    return with_logs_beside(location, found) if logs else found
+    return with_logs_beside(location, labelled_runs) if logs else labelled_runs
 
 
 def refuse_foreign(source: Source) -> None:
@@ -196,9 +199,9 @@ def _runs(folder: Folder, depth: int, search: Search) -> list[Source]:
     if is_lightning(folder):
         inner = _runs(folder.sub(CHECKPOINTS), depth + 1, search)
         return [_of_lightning(folder, inner[0])] if len(inner) == 1 else inner
-    found = labelled(folder, base_name(folder.label), search.unread)
-    if found:
-        return [_series(folder, found)]
+    runs = labelled(folder, base_name(folder.label), search.unread)
+    if runs:
+        return [_series(folder, runs)]
     if (
         depth > FREE_DEPTH
     ):  # a model without a step so deep may be a part of a checkpoint that is not complete
@@ -230,8 +233,8 @@ def _of_cache(folder: Folder, depth: int, search: Search) -> list[Source]:
     inside = whole_of_cache(folder)
     if inside is None:
         return [source_of_cache(folder)]
-    found = _runs(inside, depth, search)
-    return [rename(found[0], run_of_cache(folder))] if len(found) == 1 else found
+    runs_inside = _runs(inside, depth, search)
+    return [rename(runs_inside[0], run_of_cache(folder))] if len(runs_inside) == 1 else runs_inside
 
 
 def _refuse_first(folder: Folder, name: str) -> None:
@@ -248,7 +251,7 @@ def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
     search.unread += [
         Unread(f"{folder.label}/{name}", why) for name, why in lost.items() if may_hold_runs(name)
     ]
-    found: list[Source] = []
+    sources_inside: list[Source] = []
     for name in filter(may_hold_runs, folder.folders()):
         try:
             if "\\" in name:
@@ -257,14 +260,14 @@ def _runs_inside(folder: Folder, depth: int, search: Search) -> list[Source]:
             if STORE in inner.files():  # what `watch` keeps there temporarily is not a run
                 continue
             with search.entered(inner, depth + 1):
-                found += _runs(inner, depth + 1, search)
+                sources_inside += _runs(inner, depth + 1, search)
         except ExhaustedError:
             break
         except (SourceError, OSError) as error:
             foreign = isinstance(error, ForeignFormatError)
             search.unread.append(Unread(f"{folder.label}/{readable(name)}", str(error), foreign))
-    refuse_ranks(found)
-    return with_unique_names(each_once(found), folder)
+    refuse_ranks(sources_inside)
+    return with_unique_names(each_once(sources_inside), folder)
 
 
 def _of_lightning(folder: Folder, source: Source) -> Source:
@@ -342,10 +345,10 @@ def _series(folder: Folder, entries: list[Entry]) -> Source:
 def _facts_of_series(folder: Folder, last: str | None) -> dict[str, Any]:
     """Return what the trainer's state in the folder or its last checkpoint says, and whether both agree."""
     try:
-        own, latest = trainer_state(folder), trainer_state(folder.sub(last)) if last is not None else {}
+        own_state, latest = trainer_state(folder), trainer_state(folder.sub(last)) if last is not None else {}
     except SourceError:
         return {}  # said by that checkpoint when it is read
-    facts = training_facts(own or latest)
+    facts = training_facts(own_state or latest)
     stated, named = latest.get("global_step"), step_of(last) if last is not None else None
     if type(stated) is int and named is not None and stated != named:
         facts["step_conflict"] = f"folder {last} states global_step {stated} in its {TRAINER_STATE}"
@@ -381,10 +384,10 @@ def _raw_steps(folder: Folder) -> list[int]:
 
 def _toposcope_run(folder: Folder, content: Mapping[str, Any], unread: list[Unread]) -> Source:
     _check_run(f"{folder.label}/run.json", content)
-    known = {item.name for item in dataclasses.fields(RunRecord)} - {"uri", "config"}
+    names = {item.name for item in dataclasses.fields(RunRecord)} - {"uri", "config"}
     config = content.get("config") if isinstance(content.get("config"), dict) else {}
     run = RunRecord(
-        **{key: value for key, value in content.items() if key in known},
+        **{key: value for key, value in content.items() if key in names},
         uri=folder.label,
         config=config or {},
     )

@@ -218,9 +218,9 @@ def labelled(folder: Folder, run: str, unread: list[Unread]) -> list[Entry]:
 
 def _without_copies(files: Mapping[tuple[str, int], list[str]]) -> dict[tuple[str, int], list[str]]:
     """Return the files of checkpoints without those named best or last whose step another file has."""
-    own = {step for whole, step in files if not is_copy(whole)}
+    own_steps = {step for whole, step in files if not is_copy(whole)}
     return {(whole, step): names for (whole, step), names in files.items()
-            if not (is_copy(whole) and step in own)}  # fmt: skip
+            if not (is_copy(whole) and step in own_steps)}  # fmt: skip
 
 
 def _step(
@@ -276,8 +276,8 @@ def with_tokens(entries: list[Entry], metrics: Callable[[], pd.DataFrame]) -> tu
         table = metrics()
     except SourceError:
         return tuple(entries)  # reported when the metrics themselves are read
-    known = table.loc[table["tokens"].notna(), ["step", "tokens"]]
-    tokens = dict(zip(known["step"].tolist(), (int(n) for n in known["tokens"]), strict=True))
+    counted = table.loc[table["tokens"].notna(), ["step", "tokens"]]
+    tokens = dict(zip(counted["step"].tolist(), (int(n) for n in counted["tokens"]), strict=True))
     return tuple(
         dataclasses.replace(
             entry,

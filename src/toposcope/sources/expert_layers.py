@@ -49,11 +49,11 @@ def expert_name(name: str, dimensions: int) -> ExpertName | None:
     """
     if "experts" not in name:
         return None
-    if dimensions == 2 and (found := _EXPERT.match(name)):
-        outer = found["layer"].removesuffix("experts.")  # Megatron: experts.local_experts.3
-        return ExpertName(outer, found["kind"], int(found["number"]))
-    if dimensions == 3 and (found := _STACK.match(name)):
-        return ExpertName(found["layer"], found["kind"], None)
+    if dimensions == 2 and (match := _EXPERT.match(name)):
+        outer = match["layer"].removesuffix("experts.")  # Megatron: experts.local_experts.3
+        return ExpertName(outer, match["kind"], int(match["number"]))
+    if dimensions == 3 and (match := _STACK.match(name)):
+        return ExpertName(match["layer"], match["kind"], None)
     return None
 
 
@@ -63,8 +63,8 @@ def gate_layer(name: str) -> str | None:
     >>> gate_layer("layers.0.mlp.router.weight"), gate_layer("layers.0.mlp.gate_proj.weight")
     ('layers.0.mlp.', None)
     """
-    found = _GATE.match(name)
-    return found["layer"] if found else None
+    match = _GATE.match(name)
+    return match["layer"] if match else None
 
 
 def gates_of(infos: Mapping[str, TensorInfo], experts: Mapping[str, int]) -> dict[str, str]:
@@ -90,8 +90,8 @@ def counts(infos: Mapping[str, TensorInfo], names: Mapping[str, ExpertName]) -> 
     """Return how many experts each layer has."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for name, place in names.items():
-        own = range(infos[name].shape[0]) if place.number is None else [place.number]
-        numbers[place.layer].update(own)
+        numbers_here = range(infos[name].shape[0]) if place.number is None else [place.number]
+        numbers[place.layer].update(numbers_here)
     return {layer: len(there) for layer, there in numbers.items()}
 
 
@@ -253,9 +253,9 @@ class ExpertLooks:
         table = np.full((3, len(numbers), len(kinds)), np.nan)
         columns = {kind: column for column, kind in enumerate(kinds)}
         for name in names:
-            one, column = self.matrices[name], columns[self.names[name].kind]
-            at = [rows[number] for number in one.numbers]
-            table[:, at, column] = one.norm, one.distance, one.purity
+            matrix, column = self.matrices[name], columns[self.names[name].kind]
+            at = [rows[number] for number in matrix.numbers]
+            table[:, at, column] = matrix.norm, matrix.distance, matrix.purity
         samples = self.samples(names, numbers, kinds)
         then = None if before is None else [name for name in names if name in before.matrices]
         took = {}
@@ -273,8 +273,8 @@ class ExpertLooks:
         rows = {number: row for row, number in enumerate(numbers)}
         columns = {kind: column for column, kind in enumerate(kinds)}
         for name in names:
-            one, column = self.matrices[name], columns[self.names[name].kind]
-            for number, sample in zip(one.numbers, one.sample, strict=True):
+            matrix, column = self.matrices[name], columns[self.names[name].kind]
+            for number, sample in zip(matrix.numbers, matrix.sample, strict=True):
                 if number in rows:
                     out[rows[number], column] = sample
         flat = out.reshape(len(numbers), -1)

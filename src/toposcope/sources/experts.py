@@ -105,8 +105,8 @@ def _dead(layer: ExpertLayer) -> Iterator[tuple[int, float]]:
 
 def _medians(values: np.ndarray) -> np.ndarray:
     """Return the median of the known values of each column; 0 where none is known."""
-    known = [column[np.isfinite(column)] for column in values.T]
-    return np.array([float(np.median(column)) if len(column) else 0.0 for column in known])
+    finite = [column[np.isfinite(column)] for column in values.T]
+    return np.array([float(np.median(column)) if len(column) else 0.0 for column in finite])
 
 
 def _collapsed(gate: GateRows, numbers: Sequence[int]) -> str:
@@ -132,12 +132,12 @@ def still(layer: ExpertLayer, most: float = FEW, hardly: float = 0.0) -> dict[in
     Those that moved by up to the share `hardly` of what is usual in the layer did not move.
     """
     distance, purity = layer.distance, layer.purity
-    known = np.isfinite(distance).any(axis=1) if distance.size else np.zeros(len(distance), bool)
+    measured = np.isfinite(distance).any(axis=1) if distance.size else np.zeros(len(distance), bool)
     usual = _medians(distance)
-    resting = known & ~(np.nan_to_num(distance) > hardly * usual).any(axis=1)
+    resting = measured & ~(np.nan_to_num(distance) > hardly * usual).any(axis=1)
     decayed = (np.nan_to_num(purity) <= SHRINKING) & (distance <= layer.norm) | ~(distance > 0)
-    shrank = known & ~resting & decayed.all(axis=1)
-    if known.sum() < FEWEST or int((resting | shrank).sum()) > most * int(known.sum()):
+    shrank = measured & ~resting & decayed.all(axis=1)
+    if measured.sum() < FEWEST or int((resting | shrank).sum()) > most * int(measured.sum()):
         return {}
     dead = {place for place, _ in _dead(layer)}
     moved = {int(at): UNCHANGED for at in np.flatnonzero(resting)}
@@ -198,9 +198,9 @@ def without_usual(steps: Sequence[StepEvidence], findings: Sequence[AuditFinding
             usual |= {(fault, at, label) for label in copies for fault in ("copied-tensor", "equal-tensors")}
             usual |= {("stale-tensor", at, layer.labels[place]) for place in still(layer, HALF, HARDLY)}
     return [
-        one
-        for one in findings
-        if not any((one.fault, one.step, start) in usual for start in _starts(one.tensor))
+        finding
+        for finding in findings
+        if not any((finding.fault, finding.step, start) in usual for start in _starts(finding.tensor))
     ]
 
 
@@ -220,15 +220,15 @@ def without_parts(findings: Sequence[AuditFinding]) -> list[AuditFinding]:
     """
     named: set[tuple[int | None, str]] = set()
     frozen: set[str] = set()
-    for one in findings:
-        if one.fault == "expert-frozen":
-            frozen.add(one.tensor)
-        if one.fault in KINDS:
-            named |= {(one.step, one.tensor), (one.step, one.tensor.partition("[")[0])}
-        if one.fault == "expert-twin":
-            named.add((one.step, one.tensor.rpartition(".")[0]))
+    for finding in findings:
+        if finding.fault == "expert-frozen":
+            frozen.add(finding.tensor)
+        if finding.fault in KINDS:
+            named |= {(finding.step, finding.tensor), (finding.step, finding.tensor.partition("[")[0])}
+        if finding.fault == "expert-twin":
+            named.add((finding.step, finding.tensor.rpartition(".")[0]))
 
     def explained(one: AuditFinding) -> bool:
         return any((one.step, start) in named or start in frozen for start in _starts(one.tensor))
 
-    return [one for one in findings if one.fault not in VAGUE or not explained(one)]
+    return [finding for finding in findings if finding.fault not in VAGUE or not explained(finding)]

@@ -221,15 +221,15 @@ def _http_error() -> type[Exception]:
     """Return the base class of the client's transport errors: that of httpx, or of the library it uses."""
     from huggingface_hub import errors
 
-    own = getattr(errors, "HTTPError", None)
-    if own is None:
+    http_error = getattr(errors, "HTTPError", None)
+    if http_error is None:
         try:
             import httpx
 
-            own = httpx.HTTPError
+            http_error = httpx.HTTPError
         except ImportError:
-            own = OSError
-    return own
+            http_error = OSError
+    return http_error
 
 
 def parse(uri: str) -> tuple[str, str | None]:

@@ -84,8 +84,8 @@ class RunFolder:
 
     def metrics_parts(self) -> list[tuple[int, int, Path]]:
         """Return (start, stop, path) of every metrics part, ascending."""
-        found = [(_METRICS.fullmatch(path.name), path) for path in _files(self.path / "metrics")]
-        return sorted((int(match[1]), int(match[2]), path) for match, path in found if match)
+        matches = [(_METRICS.fullmatch(path.name), path) for path in _files(self.path / "metrics")]
+        return sorted((int(match[1]), int(match[2]), path) for match, path in matches if match)
 
 
 def is_run_folder(path: Path) -> bool:
@@ -119,8 +119,8 @@ def read_run_file(folder: RunFolder) -> dict[str, object]:
 def read_run(folder: RunFolder) -> RunRecord:
     """Return the run that a folder holds; fields that this version does not know are left out."""
     content = read_run_file(folder)
-    known = {field.name for field in fields(RunRecord)}
-    return RunRecord(**{name: value for name, value in content.items() if name in known})  # type: ignore[arg-type]
+    names = {field.name for field in fields(RunRecord)}
+    return RunRecord(**{name: value for name, value in content.items() if name in names})  # type: ignore[arg-type]
 
 
 def write_run(folder: RunFolder, run: RunRecord, *, extra: Mapping[str, object]) -> None:

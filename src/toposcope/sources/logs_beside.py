@@ -38,19 +38,19 @@ def with_logs_beside(folder: LocalFolder, found: Sequence[Source]) -> list[Sourc
 
     The search for logs begins when losses are first needed, as in `toposcope check`.
     """
-    beside = _Beside(folder.path, {one.run.run: one for one in found})
+    beside = _Beside(folder.path, {source.run.run: source for source in found})
     return [
         dataclasses.replace(
-            one,
-            metrics=partial(beside.metrics, one.run.run),
-            facts=partial(beside.facts, one.run.run),
-            log=partial(beside.said, one.run.run),
-            companions=partial(beside.companions, one.run.run),
-            rows=partial(beside.rows, one.run.run),
-            replaced=partial(beside.replaced, one.run.run),
-            choice=partial(beside.choice, one.run.run),
+            source,
+            metrics=partial(beside.metrics, source.run.run),
+            facts=partial(beside.facts, source.run.run),
+            log=partial(beside.said, source.run.run),
+            companions=partial(beside.companions, source.run.run),
+            rows=partial(beside.rows, source.run.run),
+            replaced=partial(beside.replaced, source.run.run),
+            choice=partial(beside.choice, source.run.run),
         )
-        for one in found
+        for source in found
     ]
 
 
@@ -72,32 +72,36 @@ class _Beside:
         SourceError
             When its own cannot be read, or it has none and a log beside it cannot be read.
         """
-        own = self._sources[run].metrics()
-        if _any_loss(own):
-            return own
+        own_metrics = self._sources[run].metrics()
+        if _any_loss(own_metrics):
+            return own_metrics
         if (log := self._log(run)) is not None:
-            return history.join(own, log.runs[0].table, run)
+            return history.join(own_metrics, log.runs[0].table, run)
         if rows := self._sources[run].stated():
-            return history.join(own, tidy(rows, run), run)
+            return history.join(own_metrics, tidy(rows, run), run)
         if faults := self._faults_of(run):
             raise SourceError("; ".join(faults))
-        return own
+        return own_metrics
 
     def facts(self, run: str) -> Mapping[str, Any]:
         """Return what the trainer's state says about a run, and the plan in its log."""
-        own = self._sources[run].facts()
+        own_facts = self._sources[run].facts()
         log = None if self._has_losses(run) else self._log(run)
         if log is None:
-            return own
-        own = {**own, IN_EPOCHS: True} if self._in_epochs(run) and not _by_epoch(log) else own
-        if PLANNED in own:
-            return own
+            return own_facts
+        own_facts = (
+            {**own_facts, IN_EPOCHS: True} if self._in_epochs(run) and not _by_epoch(log) else own_facts
+        )
+        if PLANNED in own_facts:
+            return own_facts
         planned = log.runs[0].planned_steps
-        return {**with_plan({PLANNED: planned} if planned else {}, _plan(Path(log.path))), **own}
+        return {**with_plan({PLANNED: planned} if planned else {}, _plan(Path(log.path))), **own_facts}
 
     def _in_epochs(self, run: str) -> bool:
         """Return whether the steps of all checkpoints of a run are the epochs in their names."""
-        places = [(PurePath(one.checkpoint.uri), one.checkpoint.step) for one in self._sources[run].entries]
+        places = [
+            (PurePath(entry.checkpoint.uri), entry.checkpoint.step) for entry in self._sources[run].entries
+        ]
         return all(counts_epochs(place.stem) and step_of(place.stem) == step for place, step in places)
 
     def said(self, run: str) -> str:
@@ -154,8 +158,8 @@ class _Beside:
         if self._paired is None:
             logs = {log.path: log for log in self._logs()}
             bare = {
-                name: Path(os.path.relpath(one.run.uri, self._root))
-                for name, one in self._sources.items()
+                name: Path(os.path.relpath(source.run.uri, self._root))
+                for name, source in self._sources.items()
                 if not self._has_losses(name)
             }
             places = {path: Path(path).relative_to(self._root) for path in logs}
@@ -172,7 +176,7 @@ class _Beside:
 
     def _logs(self) -> list[Log]:
         """Return the logs of one run in the folder."""
-        checkpoints = {entry.checkpoint.uri for one in self._sources.values() for entry in one.entries}
+        checkpoints = {entry.checkpoint.uri for source in self._sources.values() for entry in source.entries}
         files = log_files(self._root, checkpoints - {str(self._root)})
         logs: list[Log] = []
         for file in files:

@@ -114,17 +114,17 @@ def _arrays(state: Any, label: str) -> dict[str, np.ndarray]:
     """Return a state's arrays by name; only the first of a module's tied tensors."""
     if isinstance(state, Mapping):
         return {name: _array(value, f"{label}: tensor {name!r}") for name, value in state.items()}
-    found, seen = {}, set()
+    arrays, seen = {}, set()
     for name, value in state.state_dict(keep_vars=True).items():
         if id(value) not in seen and hasattr(value, "detach"):
-            found[name] = _array(value, f"{label}: tensor {name!r}")
+            arrays[name] = _array(value, f"{label}: tensor {name!r}")
         seen.add(id(value))
-    if not found:
+    if not arrays:
         raise SourceError(
             f"{label}: the {type(state).__name__} contains no tensors",
             remedy="give a module or a dictionary of arrays",
         )
-    return found
+    return arrays
 
 
 def _array(value: Any, what: str) -> np.ndarray:
@@ -149,8 +149,8 @@ def _info(name: str, array: np.ndarray) -> TensorInfo:
 
 
 def _config(state: Any) -> dict[str, Any]:
-    known = getattr(getattr(state, "config", None), "to_dict", None)
-    return dict(known()) if callable(known) else {}
+    to_dict = getattr(getattr(state, "config", None), "to_dict", None)
+    return dict(to_dict()) if callable(to_dict) else {}
 
 
 def _named(value: object) -> str:

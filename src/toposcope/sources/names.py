@@ -316,8 +316,8 @@ class _Spelling:
     def match(self, family: NamingScheme) -> tuple[NameRule, re.Match[str]] | None:
         """Return the first rule of a family that knows the name."""
         for pattern, rule in _compiled(family).get(self.without_numbers, ()):
-            if found := pattern.match(self.plain):
-                return rule, found
+            if parsed := pattern.match(self.plain):
+                return rule, parsed
         return None
 
 
@@ -329,10 +329,10 @@ def place(family: NamingScheme, name: str) -> Place:
     2
     """
     spelling = _Spelling.of(name)
-    if (known := spelling.match(family)) is None:
+    if (match := spelling.match(family)) is None:
         return Place(None, _layer_of(spelling.plain))
-    rule, found = known
-    groups = found.groupdict()
+    rule, groups_found = match
+    groups = groups_found.groupdict()
     layer, expert = groups.get("i"), groups.get("e")
     if spelling.inputs_first and not family.shape_of:  # the shape has decided there
         rule = replace(rule, transposed=not rule.transposed)
@@ -348,20 +348,20 @@ def shared_names(names: Iterable[str], reference: Collection[str]) -> dict[str, 
     >>> shared_names(["model.layers.0.w", "lm_head.w"], ["layers.0.w", "lm_head.w"])
     {'model.layers.0.w': 'layers.0.w', 'lm_head.w': 'lm_head.w'}
     """
-    own = list(names)
-    if set(own) == set(reference):
-        return {name: name for name in own}
-    count = Counter(map(strip, own))
+    names_here = list(names)
+    if set(names_here) == set(reference):
+        return {name: name for name in names_here}
+    count = Counter(map(strip, names_here))
     count_there = Counter(map(strip, reference))
     there = {short: name for name in reference if count_there[short := strip(name)] == 1}
-    taken = set(own)
+    taken = set(names_here)
 
     def new(name: str) -> str:
         short = strip(name)
         other = there.get(short, name)
         return other if count[short] == 1 and other not in taken else name
 
-    return {name: name if name in reference else new(name) for name in own}
+    return {name: name if name in reference else new(name) for name in names_here}
 
 
 def _as_in_torch(name: str) -> tuple[str, bool]:
@@ -379,8 +379,8 @@ def _as_in_torch(name: str) -> tuple[str, bool]:
 
 def _layer_of(name: str) -> int | None:
     """Return the first number between dots: the layer, in every known scheme."""
-    found = re.search(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d{1,6})\.", name)
-    return int(found.group(1)) if found else None
+    match = re.search(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d{1,6})\.", name)
+    return int(match.group(1)) if match else None
 
 
 def family_of(shapes: Mapping[str, tuple[int, ...]]) -> NamingScheme:
@@ -396,13 +396,13 @@ def family_of(shapes: Mapping[str, tuple[int, ...]]) -> NamingScheme:
     for spelling in map(_Spelling.of, shapes):
         alike.setdefault(spelling.without_numbers, []).append(spelling)
     for family in FAMILIES:
-        known = sum(
+        matching = sum(
             spelling.match(family) is not None
             for pattern in alike.keys() & _compiled(family).keys()
             for spelling in alike[pattern]
         )
-        if known > most and _shape_fits(family, shapes):
-            best, most = family, known
+        if matching > most and _shape_fits(family, shapes):
+            best, most = family, matching
     return best
 
 

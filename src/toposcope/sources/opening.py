@@ -101,10 +101,10 @@ def open_series(
     sources: list[Source] = []
     unread: list[Unread] = []
     beside = UnseenWeights()
-    for one in uris:
+    for place in uris:
         with steps_by(step_pattern):
-            found = _sources(str(one), revisions, unread, beside, logs=logs and losses is None)
-        for source in found:
+            opened_sources = _sources(str(place), revisions, unread, beside, logs=logs and losses is None)
+        for source in opened_sources:
             taken = {other.run.run for other in sources}
             name, number = source.run.run, 2
             while name in taken:
@@ -113,7 +113,7 @@ def open_series(
     chosen = [_select(source, steps) for source in sources]
     _check_some(sources, chosen, steps)
     return Series(
-        ", ".join(str(one) for one in uris), _with_log(chosen, log), split=split, losses=table,
+        ", ".join(str(place) for place in uris), _with_log(chosen, log), split=split, losses=table,
         unread=unread, beside=beside,
     )  # fmt: skip
 
@@ -150,13 +150,13 @@ def hint(series: Series) -> str:
 
 def logs_said(series: Series) -> str:
     """Return the logs beside the checkpoints that the losses come from; empty for none."""
-    said = list(series.logs().values())
-    if not said:
+    logs = list(series.logs().values())
+    if not logs:
         return ""
     where = (
-        said[0]
-        if len(said) == 1
-        else f"the logs of {len(said):,} runs beside their checkpoints ({said[0]}, ...)"
+        logs[0]
+        if len(logs) == 1
+        else f"the logs of {len(logs):,} runs beside their checkpoints ({logs[0]}, ...)"
     )
     return f"losses from {where}; {option('losses', 'FILE')} names another log"
 
@@ -183,7 +183,8 @@ def _with_log(sources: Sequence[Source], log: Log | None) -> list[Source]:
     if log is None:
         return list(sources)
     return [
-        dataclasses.replace(one, replaced=partial(history.replaced_rows, log, one.run.run)) for one in sources
+        dataclasses.replace(source, replaced=partial(history.replaced_rows, log, source.run.run))
+        for source in sources
     ]
 
 

@@ -39,9 +39,9 @@ def projection_of(name: str) -> Projection | None:
     piece = _PIECE.search(name)
     stem = name[: piece.start()] if piece else name
     for family in FAMILIES:
-        found = place(family, stem)
-        if (rule := found.rule) is not None:
+        projection_place = place(family, stem)
+        if (rule := projection_place.rule) is not None:
             of_piece = piece["part"] if piece and piece["part"] != "head" else ""
             fused = None if piece else rule.fused
-            return Projection(of_piece or rule.part, fused, found.layer, found.expert)
+            return Projection(of_piece or rule.part, fused, projection_place.layer, projection_place.expert)
     return None

@@ -223,8 +223,8 @@ def repeated(rows: np.ndarray, squares: np.ndarray) -> int:
     if rows.shape[1] < 2:
         return 0
     order = np.argsort(squares, kind="stable")
-    known = squares[order]
-    close = np.flatnonzero((known[1:] == known[:-1]) & (known[1:] > 0))
+    sorted_squares = squares[order]
+    close = np.flatnonzero((sorted_squares[1:] == sorted_squares[:-1]) & (sorted_squares[1:] > 0))
     if not len(close):
         return 0
     return _repeated(np.ascontiguousarray(rows[order[np.unique(np.concatenate([close, close + 1]))]]))

@@ -85,8 +85,8 @@ def each_once(found: list[Source]) -> list[Source]:
     for source in found:
         uri = source.run.uri
         real = uri if "://" in uri else os.path.realpath(uri)
-        known = places.get(real)
-        if known is None or _links(uri) < _links(known.run.uri):
+        earlier = places.get(real)
+        if earlier is None or _links(uri) < _links(earlier.run.uri):
             places[real] = source
     return list(places.values())
 

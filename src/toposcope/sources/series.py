@@ -109,8 +109,8 @@ class Series:
 
     def __repr__(self) -> str:
         """Return how much the series holds, what is wrong with its files, and where it is."""
-        found = len(self.duplicates)
-        wrong = f"; {found} more are duplicates of a step: .findings has them" if found else ""
+        duplicates = len(self.duplicates)
+        wrong = f"; {duplicates} more are duplicates of a step: .findings has them" if duplicates else ""
         wrong += f"; {len(self.unread):,} not checked: .findings has them" if self.unread else ""
         return f"{counted(len(self), len(self._sources))}{wrong}\nseries {self.uri}; .tables lists them"
 
@@ -129,11 +129,18 @@ class Series:
     def findings(self) -> tuple[AuditFinding, ...]:
         """The checkpoints left out because another one has their step, and what cannot be read."""
         twice = (
-            AuditFinding(one.run, one.step, "", f"{one.uri} has this step as well", fault="duplicate-step")
-            for one in self.duplicates
+            AuditFinding(
+                duplicate.run,
+                duplicate.step,
+                "",
+                f"{duplicate.uri} has this step as well",
+                fault="duplicate-step",
+            )
+            for duplicate in self.duplicates
         )
         odd = (
-            AuditFinding(base_name(one.place), None, "", one.why, fault=NOT_LOOKED_AT) for one in self.unread
+            AuditFinding(base_name(weights_file.place), None, "", weights_file.why, fault=NOT_LOOKED_AT)
+            for weights_file in self.unread
         )
         return (*twice, *odd)
 
@@ -146,10 +153,10 @@ class Series:
     @property
     def steps(self) -> dict[str, list[int]]:
         """The steps of every run's checkpoints."""
-        found: dict[str, list[int]] = {run: [] for run in self._sources}
+        steps_by_run: dict[str, list[int]] = {run: [] for run in self._sources}
         for checkpoint in self:
-            found[checkpoint.run].append(checkpoint.step)
-        return found
+            steps_by_run[checkpoint.run].append(checkpoint.step)
+        return steps_by_run
 
     @property
     def runs(self) -> tuple[RunRecord, ...]:
@@ -165,12 +172,12 @@ class Series:
 
     def config(self, run: str) -> Mapping[str, object]:
         """Return the configuration of a run's model; empty if no file states it."""
-        return next((known.config for known in self.runs if known.run == run), {})
+        return next((run_record.config for run_record in self.runs if run_record.run == run), {})
 
     def identity(self, checkpoint: Checkpoint) -> dict[str, str] | None:
         """Return the hashes (name -> hash) of a checkpoint's files as its host states them."""
-        known = self._entries[checkpoint].identity
-        return dict(known()) if known is not None else None
+        identity_of = self._entries[checkpoint].identity
+        return dict(identity_of()) if identity_of is not None else None
 
     def raw_steps(self, run: str) -> list[int]:
         """Return the steps of a run's own loss history in their original order."""
@@ -239,9 +246,9 @@ class Series:
             )
             for source, run in zip(self._sources.values(), self.runs, strict=True)
         ]
-        made = Series(f"{self.uri} ({what})", sources)
-        made._described, made.computed = self.runs, True
-        return made
+        derived_series = Series(f"{self.uri} ({what})", sources)
+        derived_series._described, derived_series.computed = self.runs, True
+        return derived_series
 
     @contextmanager
     def holding(self, checkpoint: Checkpoint) -> Iterator[None]:
@@ -340,10 +347,10 @@ class Series:
 
     def metrics(self, run: str) -> pd.DataFrame:
         """Return the loss history of a run, with the columns of the store's metrics table."""
-        own = self._source(run).metrics()
+        logged_rows = self._source(run).metrics()
         if self._losses is None:
-            return own
-        return history.join(own, self._losses, run)
+            return logged_rows
+        return history.join(logged_rows, self._losses, run)
 
     def companions(self, run: str) -> pd.DataFrame | None:
         """Return what a run logs beside its loss and may judge it, such as a reward; None without any."""
@@ -355,8 +362,8 @@ class Series:
 
     def logs(self) -> dict[str, str]:
         """Return, in one line each, the logs of runs that have no losses of their own."""
-        said = {name: source.log() for name, source in self._sources.items()}
-        return {name: line for name, line in said.items() if line}
+        lines_by_run = {name: source.log() for name, source in self._sources.items()}
+        return {name: line for name, line in lines_by_run.items() if line}
 
     def log_questions(self) -> dict[str, LogOfRun]:
         """Return, by run, the logs beside its checkpoints that disagree, so that none of them is read."""
@@ -371,8 +378,8 @@ class Series:
         On the hub it is a hash of the files' own hashes, so nothing is fetched.
         """
         digest = hashlib.sha256()
-        known = self.identity(checkpoint)
-        for name, value in sorted((known or self.tensor_hashes(checkpoint)).items()):
+        identity_hashes = self.identity(checkpoint)
+        for name, value in sorted((identity_hashes or self.tensor_hashes(checkpoint)).items()):
             digest.update(f"{name}\0{value}\n".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
@@ -388,14 +395,16 @@ class Series:
     def _check_neighbours(self, checkpoint: Checkpoint, reader: Reader) -> None:
         if self.computed:
             return
-        own = signature(reader.infos())
+        signature_here = signature(reader.infos())
         if self._entries[checkpoint].identity is not None:
-            self._signatures.setdefault(checkpoint.run, own)  # the first one; others would have to be fetched
+            self._signatures.setdefault(
+                checkpoint.run, signature_here
+            )  # the first one; others would have to be fetched
         expected = self._signature_of_run(checkpoint.run)
-        if expected is None or own == expected:
+        if expected is None or signature_here == expected:
             return
-        name, _ = min(own ^ expected)
-        here, there = dict(own).get(name), dict(expected).get(name)
+        name, _ = min(signature_here ^ expected)
+        here, there = dict(signature_here).get(name), dict(expected).get(name)
         what = f"has shape {here}; its neighbours have {there}"
         if here is None or there is None:
             what = "is missing" if here is None else "is in none of its neighbours"
@@ -409,14 +418,14 @@ class Series:
         if run not in self._signatures:
             checkpoints = self.of_run(run)
             picked = {0, len(checkpoints) // 2, len(checkpoints) - 1}
-            found: list[Signature] = []
+            signatures: list[Signature] = []
             for index in sorted(picked) if len(checkpoints) > 1 else []:
                 try:
                     with self.reading(checkpoints[index]) as reader:
-                        found.append(signature(reader.infos()))
+                        signatures.append(signature(reader.infos()))
                 except SourceError:
                     continue
-            self._signatures[run] = Counter(found).most_common(1)[0][0] if found else None
+            self._signatures[run] = Counter(signatures).most_common(1)[0][0] if signatures else None
         return self._signatures[run]
 
 

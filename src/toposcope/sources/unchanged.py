@@ -52,6 +52,6 @@ def _changed(first: Reader, last: Reader, info: TensorInfo) -> bool:
     return _differ(first.read(info.name), last.read(info.name))
 
 
-def _differ(one: np.ndarray, other: np.ndarray) -> bool:
+def _differ(first: np.ndarray, other: np.ndarray) -> bool:
     """Return whether two arrays differ in any bit."""
-    return one.dtype != other.dtype or one.tobytes() != other.tobytes()
+    return first.dtype != other.dtype or first.tobytes() != other.tobytes()

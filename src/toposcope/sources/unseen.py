@@ -70,7 +70,7 @@ def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence
     checkpoint's folder is one thing, unless a name inside it states another step.
     """
     seen = _Places.of(root.label, sources, named)
-    found = UnseenWeights()
+    report = UnseenWeights()
     unseen: dict[str, list[str]] = {}
     ended = None
     for number, (folder, names) in enumerate(_walk(root.label, seen)):
@@ -81,20 +81,20 @@ def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence
             path, top = os.path.join(folder, name), seen.top(folder)
             if _is_empty_step(folder, name):
                 why = "the name of this folder states a step, and the folder is empty; complete or remove it"
-                found.unread.append(Unread(readable(path), f"{readable(path)}: {why}"))
+                report.unread.append(Unread(readable(path), f"{readable(path)}: {why}"))
             elif folder in seen.homes and _may_be_copy(folder, name):
-                found.copies.append(_copy(folder, name))
+                report.copies.append(_copy(folder, name))
             elif (form := _export(path, seen)) is not None:
-                found.foreign.append((readable(os.path.relpath(path, root.label)), form))
+                report.foreign.append((readable(os.path.relpath(path, root.label)), form))
             else:
                 unseen.setdefault(top, []).append(os.path.relpath(path, top))
-    found.unread += [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
+    report.unread += [_unread(top, names, top in seen.busy) for top, names in unseen.items()]
     if ended is not None:
         why = f"{readable(ended)}: this folder and others were not searched for weights, because more than "
-        found.unread.append(
+        report.unread.append(
             Unread(readable(ended), f"{why}{MOST_FOLDERS:,} are here; give a folder that holds fewer")
         )
-    return found
+    return report
 
 
 def _export(path: str, seen: _Places) -> Foreign | None:
@@ -165,7 +165,7 @@ class _Places:
             for entry in source.entries
             for place in (entry.checkpoint.uri, *entry.parts)
         }
-        seen = cls(root, entries, frozenset(one.place for one in named))
+        seen = cls(root, entries, frozenset(entry.place for entry in named))
         for place in entries:
             home = os.path.dirname(place)
             seen.homes |= {home} if place != root else set()
@@ -188,8 +188,8 @@ class _Places:
         within = {folder, *map(str, Path(folder).parents)}
         places = self.entries.items()
         return {
-            one.checkpoint.step
-            for place, one in places
+            entry.checkpoint.step
+            for place, entry in places
             if place in within or os.path.dirname(place) == folder
         }
 
@@ -212,30 +212,30 @@ def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
         folder, inside = ahead.popleft()
         try:
             with os.scandir(folder) as entries:
-                listing = sorted(entries, key=lambda one: one.name)
+                listing = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             yield os.path.dirname(folder), [f"{os.path.basename(folder)} ({error.strerror})"]
             continue
-        names = {one.name for one in listing}
+        names = {entry.name for entry in listing}
         if _STORE in names:  # its own folders hold copies that a watch keeps, and results
-            listing = [one for one in listing if not passes(one.is_dir)]
+            listing = [entry for entry in listing if not passes(entry.is_dir)]
         kept: list[str] = []
-        for one in listing:
-            if one.name.startswith(".") or (_OWN_RUN in names and one.name in _OF_OWN_RUN):
+        for entry in listing:
+            if entry.name.startswith(".") or (_OWN_RUN in names and entry.name in _OF_OWN_RUN):
                 continue
-            if not passes(one.is_dir):
-                kept += [one.name] if _is_unseen(one, inside, seen) else []
+            if not passes(entry.is_dir):
+                kept += [entry.name] if _is_unseen(entry, inside, seen) else []
             elif (
-                not one.is_symlink()
-                and readable(one.path) not in seen.named
-                and not (is_beside_weights(one.name) or is_state_of(one.name, names))
+                not entry.is_symlink()
+                and readable(entry.path) not in seen.named
+                and not (is_beside_weights(entry.name) or is_state_of(entry.name, names))
             ):
-                within = seen.entries.get(one.path) or inside
+                within = seen.entries.get(entry.path) or inside
                 beside = within is None and folder in seen.homes
-                if beside and (_may_be_copy(folder, one.name) or _is_empty_step(folder, one.name)):
-                    kept.append(one.name)
-                elif not _is_part(one.name, inside):
-                    ahead.append((one.path, within))
+                if beside and (_may_be_copy(folder, entry.name) or _is_empty_step(folder, entry.name)):
+                    kept.append(entry.name)
+                elif not _is_part(entry.name, inside):
+                    ahead.append((entry.path, within))
         yield folder, kept
 
 

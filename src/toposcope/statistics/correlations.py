@@ -26,11 +26,11 @@ def ranks(values: np.ndarray) -> np.ndarray:
     first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
     ties = np.diff(np.flatnonzero(first), append=rows.size)
     places = np.broadcast_to(np.arange(1.0, rows.shape[-1] + 1), rows.shape)[first]
-    found = np.empty(rows.shape)
+    ranked = np.empty(rows.shape)
     middle = np.repeat(places + (ties - 1) / 2, ties).reshape(rows.shape)
-    np.put_along_axis(found, order, middle, axis=-1)
-    found[np.isnan(rows).any(axis=-1)] = np.nan
-    return np.moveaxis(found, -1, 0)
+    np.put_along_axis(ranked, order, middle, axis=-1)
+    ranked[np.isnan(rows).any(axis=-1)] = np.nan
+    return np.moveaxis(ranked, -1, 0)
 
 
 def correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -126,9 +126,9 @@ def benjamini_hochberg(p: np.ndarray) -> np.ndarray:
 def _step(p: np.ndarray, rule) -> np.ndarray:  # type: ignore[no-untyped-def]
     p = np.asarray(p, float)
     out = np.full(p.shape, np.nan)
-    known = np.flatnonzero(np.isfinite(p))
-    if len(known):
-        order = known[np.argsort(p[known], kind="stable")]
+    finite = np.flatnonzero(np.isfinite(p))
+    if len(finite):
+        order = finite[np.argsort(p[finite], kind="stable")]
         factor, running = rule(np.arange(len(order)), len(order))
         out[order] = np.minimum(running(p[order] * factor), 1.0)
     return out

@@ -215,8 +215,8 @@ def _more_spikes(spikes: np.ndarray, run: int, among: list[int]) -> float:
     """Return the p of so many of all spikes in one run, if each is in any run with the same chance."""
     from scipy.special import bdtrc
 
-    own, total = int(spikes[run]), int(spikes[among].sum())
-    return float(bdtrc(own - 1, total, 1 / len(among))) if own > 1 else 1.0
+    own_spikes, total = int(spikes[run]), int(spikes[among].sum())
+    return float(bdtrc(own_spikes - 1, total, 1 / len(among))) if own_spikes > 1 else 1.0
 
 
 def _scaled(curves: Mapping[str, np.ndarray], steps: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:

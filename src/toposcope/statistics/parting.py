@@ -60,30 +60,30 @@ def parting(steps: np.ndarray, first: np.ndarray, second: np.ndarray) -> Parting
     >>> rounded.same, rounded.exact, rounded.decimals
     (True, False, 2)
     """
-    one, other = np.asarray(first, float), np.asarray(second, float)
-    both_nan = np.isnan(one) & np.isnan(other)
-    bits = (one == other) | both_nan
-    decimals = min(_decimals(one), _decimals(other))
+    left, other = np.asarray(first, float), np.asarray(second, float)
+    both_nan = np.isnan(left) & np.isnan(other)
+    bits = (left == other) | both_nan
+    decimals = min(_decimals(left), _decimals(other))
     # half a unit in the last digit of the coarser log, plus a little for binary fractions
     with np.errstate(invalid="ignore"):
-        alike = bits | (np.abs(one - other) <= 0.5000001 * 10.0**-decimals)
+        alike = bits | (np.abs(left - other) <= 0.5000001 * 10.0**-decimals)
     differing = np.flatnonzero(~alike)
     equal = int(differing[0]) if len(differing) else len(steps)
     tail = max(int(STRETCH * len(steps)), min(_FEWEST, len(steps)))
-    gap = (other - one)[-tail:]
+    gap = (other - left)[-tail:]
     gap = gap[np.isfinite(gap)]
     return Parting(
         len(steps), equal,
         float(steps[equal - 1]) if equal else None,
         float(steps[equal]) if len(differing) else None,
         bool(bits[:equal].all()), decimals,
-        float(gap.mean()) if len(gap) else float("nan"), _scatter(one, other, tail),
+        float(gap.mean()) if len(gap) else float("nan"), _scatter(left, other, tail),
     )  # fmt: skip
 
 
-def _scatter(one: np.ndarray, other: np.ndarray, tail: int) -> float:
+def _scatter(left: np.ndarray, other: np.ndarray, tail: int) -> float:
     """Return the step-to-step standard deviation at the end: that of neighbours' differences over root 2."""
-    moves = np.concatenate([np.diff(values[-max(tail, 4) :]) for values in (one, other)])
+    moves = np.concatenate([np.diff(values[-max(tail, 4) :]) for values in (left, other)])
     moves = moves[np.isfinite(moves)]
     return float(np.sqrt(np.mean(moves**2) / 2)) if len(moves) else float("nan")
 
@@ -94,9 +94,9 @@ def _decimals(values: Iterable[float]) -> int:
     >>> _decimals([2.5, 3.1234]), _decimals([float("nan")])
     (4, 0)
     """
-    found = 0
+    decimals = 0
     for value in values:
         if np.isfinite(value):
             digits = np.format_float_positional(value, trim="-").partition(".")[2]
-            found = max(found, min(len(digits), _MOST_DECIMALS))
-    return found
+            decimals = max(decimals, min(len(digits), _MOST_DECIMALS))
+    return decimals

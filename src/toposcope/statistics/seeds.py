@@ -152,9 +152,9 @@ def difference(first: np.ndarray, second: np.ndarray, beside: Sequence[np.ndarra
     >>> difference(np.array([2.0]), np.array([1.6])) is None
     True
     """
-    groups = [np.asarray(one, float) for one in (first, second, *beside)]
-    squares = [float(((one - one.mean()) ** 2).sum()) for one in groups]
-    free = [len(one) - 1 for one in groups]
+    groups = [np.asarray(group, float) for group in (first, second, *beside)]
+    squares = [float(((group - group.mean()) ** 2).sum()) for group in groups]
+    free = [len(group) - 1 for group in groups]
     degrees = float(sum(free))
     if degrees < 1:
         return None
@@ -169,7 +169,7 @@ def difference(first: np.ndarray, second: np.ndarray, beside: Sequence[np.ndarra
         return student
     freedom = sum(parts) ** 2 / sum(v**2 / f for v, f in zip(parts, free, strict=True))
     welch = _tested(value, math.sqrt(sum(parts)), freedom, sd, welch=True)
-    return max(student, welch, key=lambda made: made.p)
+    return max(student, welch, key=lambda test: test.p)
 
 
 def _tested(value: float, error: float, degrees: float, sd: float, *, welch: bool) -> Difference:
@@ -179,7 +179,7 @@ def _tested(value: float, error: float, degrees: float, sd: float, *, welch: boo
 
 
 def _lopsided(groups: Sequence[np.ndarray]) -> bool:
-    counts = [len(one) for one in groups]
+    counts = [len(group) for group in groups]
     return max(counts) >= LOPSIDED * min(counts)
 
 
@@ -222,7 +222,7 @@ def interim_tests(
     >>> [one.passed for one in interim_tests(steps, losses[:4], losses[4:] - 0.1, 100)]
     [True, True, True]
     """
-    found: list[InterimTest] = []
+    looks: list[InterimTest] = []
     unspent = 0.0
     for part, share in zip(INTERIM, thresholds(), strict=True):
         unspent += share
@@ -231,12 +231,12 @@ def interim_tests(
         if not reached or int((steps <= at).sum()) < FEWEST:
             continue
         others = [stretch_means(s, y, at, STRETCH_ON_THE_WAY) for s, y in beside if len(s) and s[-1] >= at]
-        one, other = (stretch_means(steps, values, at, STRETCH_ON_THE_WAY) for values in (first, second))
-        made = difference(one, other, others)
-        if made is not None and made.degrees >= LEAST_FREE:
-            found.append(InterimTest(float(steps[steps <= at][-1]), made, unspent))
+        left, other = (stretch_means(steps, values, at, STRETCH_ON_THE_WAY) for values in (first, second))
+        test = difference(left, other, others)
+        if test is not None and test.degrees >= LEAST_FREE:
+            looks.append(InterimTest(float(steps[steps <= at][-1]), test, unspent))
             unspent = 0.0
-    return tuple(found)
+    return tuple(looks)
 
 
 def power(effect: float, k: int, m: int, degrees: float) -> float:
@@ -249,8 +249,8 @@ def power(effect: float, k: int, m: int, degrees: float) -> float:
         return LEVEL
     critical = float(student_quantile(1.0 - LEVEL / 2, degrees))
     shift = abs(effect) / math.sqrt(1.0 / k + 1.0 / m)
-    found = 1.0 - float(special.nctdtr(degrees, shift, critical))
-    return found if math.isfinite(found) else 1.0
+    probability = 1.0 - float(special.nctdtr(degrees, shift, critical))
+    return probability if math.isfinite(probability) else 1.0
 
 
 def seeds_needed(
@@ -273,13 +273,13 @@ def seeds_needed(
     return SeedsNeeded(abs(size), seeds, low, high, None if largest is None else _fewest(largest))
 
 
-def _largest_effect(found: float, degrees: float, counts: tuple[int, int]) -> float | None:
+def _largest_effect(detected: float, degrees: float, counts: tuple[int, int]) -> float | None:
     """Return the largest true effect that leaves one as small as that found in 2% of those not shown.
 
     Only differences that are not shown are asked for, so the others do not count. None if it was shown.
     """
     per_effect = 1 / math.sqrt(1.0 / counts[0] + 1.0 / counts[1])
-    critical, t = float(student_quantile(1.0 - LEVEL / 2, degrees)), found * per_effect
+    critical, t = float(student_quantile(1.0 - LEVEL / 2, degrees)), detected * per_effect
     if t >= critical:
         return None
 
@@ -288,7 +288,7 @@ def _largest_effect(found: float, degrees: float, counts: tuple[int, int]) -> fl
         ends = (float(special.nctdtr(degrees, shift, at)) for at in (limit, -limit))
         return next(ends) - next(ends)
 
-    low, high = found, found + 40.0 / per_effect
+    low, high = detected, detected + 40.0 / per_effect
     for _ in range(50):
         middle = (low + high) / 2
         all_smaller = below(critical, middle)

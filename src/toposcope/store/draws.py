@@ -56,10 +56,10 @@ def over_draws(rows: pd.DataFrame, by: Sequence[str] = ("run", "step")) -> pd.Da
     """
     rows = counted(rows)
     grouped = rows.groupby(list(by), sort=False, dropna=False, observed=True)
-    found = grouped["value"].agg(["mean", "std", "min", "count"])
-    found.columns = pd.Index(["value", "sd", "least", "n"])
+    summary = grouped["value"].agg(["mean", "std", "min", "count"])
+    summary.columns = pd.Index(["value", "sd", "least", "n"])
     if "draw" not in rows:
-        found["n"] = np.minimum(found["n"], 1)
-    elif (found["n"] > 1).any():
-        found["n"] = grouped["draw"].nunique(dropna=False)
-    return found.reset_index()
+        summary["n"] = np.minimum(summary["n"], 1)
+    elif (summary["n"] > 1).any():
+        summary["n"] = grouped["draw"].nunique(dropna=False)
+    return summary.reset_index()

@@ -72,11 +72,11 @@ def arrays(features: pd.DataFrame) -> dict[str, Any]:
     filtration = "|" + shown["filtration"].fillna("")
     shown["item"] = (items(shown, "|") + filtration).str.removesuffix("|").astype(object)
     shown["run"] = shown["run"].astype(object)
-    found = {}
+    arrays_by_probe = {}
     for probe, rows in shown.groupby("probe", sort=True):
         table = rows.pivot_table(index=["run", "step", "item", "draw"], columns="feature", values="value")
-        found[str(probe)] = table.to_xarray()
-    return found
+        arrays_by_probe[str(probe)] = table.to_xarray()
+    return arrays_by_probe
 
 
 def _need(*modules: str) -> None:

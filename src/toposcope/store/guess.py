@@ -20,19 +20,19 @@ def what_else(path: Path) -> str:
     if not path.exists() and path.suffix:  # a log or a table was meant
         return f"{path}: no such file or folder; check the path"
     if not path.exists():
-        made = command("weights", "SERIES", out=path)
-        return f"{path} does not exist; a store is made with: {made}"
-    below = sorted(one.parent for one in path.glob(f"*/{MANIFEST}"))
+        example = command("weights", "SERIES", out=path)
+        return f"{path} does not exist; a store is made with: {example}"
+    below = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST}"))
     if below:
         return f"{path} is not a store, but holds {'one' if len(below) == 1 else 'some'}: " + ", ".join(
             map(str, below)
         )
     if not any(path.iterdir()):
-        made = command("weights", "SERIES", out=path)
-        return f"{path} is not a store but an empty folder; one is made with: {made}"
-    ends = {one.suffix for one in islice(path.rglob("*"), _LOOKED_AT)}
+        example = command("weights", "SERIES", out=path)
+        return f"{path} is not a store but an empty folder; one is made with: {example}"
+    ends = {manifest_path.suffix for manifest_path in islice(path.rglob("*"), _LOOKED_AT)}
     if not ends & WEIGHT_FILES and ends & {*LOG_FILES, ".out"}:
         return f"{path} is not a store, and seems to hold logs; judge them with: {command('check', path)}"
     series = path if ends & WEIGHT_FILES else "SERIES"
-    made = command("weights", series, out=free_place(f"{path.resolve().name}-store"))
-    return f"{path} is not a store; one is made with: {made}"
+    example = command("weights", series, out=free_place(f"{path.resolve().name}-store"))
+    return f"{path} is not a store; one is made with: {example}"

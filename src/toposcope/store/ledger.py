@@ -57,8 +57,8 @@ class Ledger:
             names = []
         inside.refuse_linked(place_of(self.folder))
         if self._offsets.keys() - set(names):  # joined with others, or another store took the place
-            for known in (self.footers, self.there, self.replaced, self._offsets, self._checked):
-                known.clear()
+            for part in (self.footers, self.there, self.replaced, self._offsets, self._checked):
+                part.clear()
             self.damaged = 0
         for name in names:
             offset = self._offsets.get(name, 0)
@@ -73,16 +73,16 @@ class Ledger:
 
     def _took(self, line: bytes) -> bool:
         try:
-            said = json.loads(line)
-            name = str(said["name"])
+            entry = json.loads(line)
+            name = str(entry["name"])
             if os.path.basename(name) != name:
                 raise ValueError("a part lies in its table's folder")
-            if "footer" in said:
-                self.footers.setdefault(name, set()).add(int(said["footer"]))
-            if "written" in said:
-                int(said["written"])
+            if "footer" in entry:
+                self.footers.setdefault(name, set()).add(int(entry["footer"]))
+            if "written" in entry:
+                int(entry["written"])
                 self.there.add(name)
-            self.replaced.update(said.get("replaces", {}).keys())
+            self.replaced.update(entry.get("replaces", {}).keys())
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return False
         return True
@@ -98,8 +98,8 @@ class Ledger:
         identity = status.st_ino, status.st_size, status.st_mtime_ns
         if self._checked.get(path) == identity:
             return True
-        found = footer_of(path)
-        sound = found in self.footers[path.name] or found in self.look().footers[path.name]
+        footer = footer_of(path)
+        sound = footer in self.footers[path.name] or footer in self.look().footers[path.name]
         if sound:
             self._checked[path] = identity
         return sound

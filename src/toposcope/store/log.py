@@ -25,16 +25,16 @@ MOST_ROWS = 2048
 def files(folder: Path, run: str | None = None) -> list[Path]:
     """Return the files of a run's log by step; without a run, those of all runs, run by run."""
     name = "[!.]*" if run is None else parts.slug(run)
-    found = {*folder.glob(f"{name}.parquet"), *folder.glob(f"{name}.*.parquet")}
-    return sorted(found, key=lambda path: (_head(path), _begin(path)))
+    paths = {*folder.glob(f"{name}.parquet"), *folder.glob(f"{name}.*.parquet")}
+    return sorted(paths, key=lambda path: (_head(path), _begin(path)))
 
 
 def read(folder: Path, run: str | None, first: float = -math.inf, last: float = math.inf) -> pa.Table:
     """Return the rows of a run, or of all, with steps from `first` to `last`."""
-    found = files(folder, run)
+    log_files = files(folder, run)
     wanted = [
         path
-        for path, after in itertools.zip_longest(found, found[1:])
+        for path, after in itertools.zip_longest(log_files, log_files[1:])
         if _begin(path) <= last and (after is None or _head(after) != _head(path) or _begin(after) > first)
     ]
     table = parts.read([_part(path) for path in wanted], METRICS)
@@ -67,9 +67,9 @@ def put(folder: Path, run: str, rows: pa.Table, noted: dict[str, object]) -> Non
 
 def _by_file(folder: Path, run: str, rows: pa.Table) -> Iterator[tuple[Path, pa.Table]]:
     """Yield every file of a run's log with the rows that belong in it; the first file is always yielded."""
-    found = files(folder, run) or [_path(folder, run)]
-    place = np.searchsorted([_begin(path) for path in found[1:]], rows["step"].to_numpy(), side="right")
-    for number, path in enumerate(found):
+    log_files = files(folder, run) or [_path(folder, run)]
+    place = np.searchsorted([_begin(path) for path in log_files[1:]], rows["step"].to_numpy(), side="right")
+    for number, path in enumerate(log_files):
         yield path, _parted(rows, place == number)[0]
 
 

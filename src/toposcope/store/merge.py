@@ -74,12 +74,12 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
         return Store.open(out), tuple(changed)
     out.parent.mkdir(parents=True, exist_ok=True)
     with beside(out) as aside:
-        made = Store.create(aside, recipe=stores[0].recipe)
+        merged = Store.create(aside, recipe=stores[0].recipe)
         for number, store in enumerate(stores):
             _copy_measured(store, aside, names[number])
             _copy_files(store, aside, names[number])
-        _write_rest(stores, made, names)
-        made.compact()
+        _write_rest(stores, merged, names)
+        merged.compact()
         _drop_settled_failures(aside)
         try:
             if out.is_dir():
@@ -137,17 +137,17 @@ def _holds(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]
 
 def _names(stores: Sequence[Store]) -> list[dict[str, str]]:
     """Return, for each store, the new name of each of its runs."""
-    known = [_runs(store) for store in stores]
+    runs_by_store = [_runs(store) for store in stores]
     differing = {
         run
-        for one, other in combinations(range(len(stores)), 2)
-        for run in known[one].keys() & known[other].keys()
-        if not _same(known[one][run], known[other][run])
+        for first, other in combinations(range(len(stores)), 2)
+        for run in runs_by_store[first].keys() & runs_by_store[other].keys()
+        if not _same(runs_by_store[first][run], runs_by_store[other][run])
     }
     labels = _labels([store.path for store in stores])
     return [
         {run: f"{label}/{run}" if run in differing else run for run in runs}
-        for label, runs in zip(labels, known, strict=True)
+        for label, runs in zip(labels, runs_by_store, strict=True)
     ]
 
 
@@ -164,16 +164,16 @@ def _runs(store: Store) -> dict[str, _Known]:
     for (slug, probe, step), _, held in slots(parts.scan(store.path / "features")):
         keys.setdefault(slug, {})[probe, step] = held.key
     listed = store.runs()
-    found = dict(zip(listed["run"].astype(str), listed["uri"].fillna("").astype(str), strict=True))
-    found |= {run: found.get(run, "") for run in store.features()["run"].astype(str).unique()}
-    return {run: _Known(uri, keys.get(parts.slug(run), {})) for run, uri in found.items()}
+    uris = dict(zip(listed["run"].astype(str), listed["uri"].fillna("").astype(str), strict=True))
+    uris |= {run: uris.get(run, "") for run in store.features()["run"].astype(str).unique()}
+    return {run: _Known(uri, keys.get(parts.slug(run), {})) for run, uri in uris.items()}
 
 
-def _same(one: _Known, other: _Known) -> bool:
-    shared = one.keys.keys() & other.keys.keys()
+def _same(first: _Known, other: _Known) -> bool:
+    shared = first.keys.keys() & other.keys.keys()
     if shared:
-        return any(one.keys[slot] == other.keys[slot] for slot in shared)
-    return bool(one.uri) and one.uri == other.uri
+        return any(first.keys[slot] == other.keys[slot] for slot in shared)
+    return bool(first.uri) and first.uri == other.uri
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
@@ -234,7 +234,7 @@ def _files(path: Path) -> Iterator[Path]:
                     yield file
 
 
-def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[str, str]]) -> None:
+def _write_rest(stores: Sequence[Store], merged: Store, names: Sequence[Mapping[str, str]]) -> None:
     """Write runs, metrics, catalogue and audit; for a run or probe in two stores, the first counts."""
     import pandas as pd
 
@@ -244,28 +244,32 @@ def _write_rest(stores: Sequence[Store], made: Store, names: Sequence[Mapping[st
                 held = parts.read_whole(path)
                 held = _renamed(held, of_store) if table == "runs" else held
                 name = parts.slug(str(held.column("run")[0])) if table == "runs" and len(held) else path.stem
-                parts.write_atomically(held, made.path / table / f"{name}.parquet", parts.file_metadata(path))
+                parts.write_atomically(
+                    held, merged.path / table / f"{name}.parquet", parts.file_metadata(path)
+                )
     frames = [
         store.metrics().replace({"run": dict(of_store)})
         for store, of_store in zip(stores, names, strict=True)
     ]
     metrics = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-    made.write_metrics(metrics.drop_duplicates(["run", "step"]).sort_values(["run", "step"], kind="stable"))
+    merged.write_metrics(metrics.drop_duplicates(["run", "step"]).sort_values(["run", "step"], kind="stable"))
     for store, of_store in reversed(list(zip(stores, names, strict=True))):
         for run in store.metrics()["run"].unique():
             if (beside := store.companions(run)) is not None:
-                made.write_companions(of_store.get(run, run), beside)
+                merged.write_companions(of_store.get(run, run), beside)
             if (replaced := store.replaced(run)) is not None:
-                made.write_replaced(of_store.get(run, run), replaced)
+                merged.write_replaced(of_store.get(run, run), replaced)
     audited: dict[str, dict[AuditFinding, None]] = {}
     for store, of_store in zip(stores, names, strict=True):
         for uri in sorted(set(store.audit()["uri"])):
-            found = audited.setdefault(uri, {})
-            for one in store.audited(uri):
-                runs = tuple(of_store.get(run, run) for run in one.runs)
-                found[replace(one, run=of_store.get(one.run, one.run), runs=runs)] = None
+            merged_findings = audited.setdefault(uri, {})
+            for finding in store.audited(uri):
+                runs = tuple(of_store.get(run, run) for run in finding.runs)
+                merged_findings[replace(finding, run=of_store.get(finding.run, finding.run), runs=runs)] = (
+                    None
+                )
     for uri, found in audited.items():
-        made.write_audit(uri, found)
+        merged.write_audit(uri, found)
 
 
 def _drop_settled_failures(out: Path) -> None:

@@ -27,10 +27,10 @@ def slots(parts: Iterable[Part]) -> Iterator[tuple[Slot, Part, HeldUnit]]:
 
 def newest(parts: Iterable[Part]) -> dict[Slot, str]:
     """Return the key that counts in each slot: the latest one."""
-    found: dict[Slot, tuple[int, str]] = {}
+    newest_by_slot: dict[Slot, tuple[int, str]] = {}
     for slot, _, held in slots(parts):
-        found[slot] = max((held.written, held.key), found.get(slot, (-1, "")))
-    return {slot: key for slot, (_, key) in found.items()}
+        newest_by_slot[slot] = max((held.written, held.key), newest_by_slot.get(slot, (-1, "")))
+    return {slot: key for slot, (_, key) in newest_by_slot.items()}
 
 
 def overlapping(parts: Iterable[Part]) -> set[Path]:
@@ -40,15 +40,15 @@ def overlapping(parts: Iterable[Part]) -> set[Path]:
         steps = [held.step for held in part.held]
         if steps:
             spans.setdefault((part.owner, part.probe), []).append((min(steps), max(steps), part.path))
-    found: set[Path] = set()
+    paths: set[Path] = set()
     for of_probe in spans.values():
         reached, reaching = -1, of_probe[0][2]
         for first, last, path in sorted(of_probe):
             if first <= reached:
-                found |= {path, reaching}
+                paths |= {path, reaching}
             if last >= reached:
                 reached, reaching = last, path
-    return found
+    return paths
 
 
 def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part], dict[Path, pc.Expression]]:
@@ -75,11 +75,11 @@ def split(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> tuple[list[Part]
 
 def live_units(parts: Iterable[Part], wanted: Mapping[Slot, str]) -> list[HeldUnit]:
     """Return the units that count, each once, with the latest write that a part records for it."""
-    found: dict[Slot, HeldUnit] = {}
+    units: dict[Slot, HeldUnit] = {}
     for slot, _, held in slots(parts):
-        if held.key == wanted.get(slot) and (slot not in found or held.written > found[slot].written):
-            found[slot] = held
-    return list(found.values())
+        if held.key == wanted.get(slot) and (slot not in units or held.written > units[slot].written):
+            units[slot] = held
+    return list(units.values())
 
 
 def _rows_of(units: Iterable[HeldUnit]) -> pc.Expression:

@@ -19,14 +19,14 @@ def missing(folder: Path) -> list[str]:
     A file counts as missing after several looks: another process moves a file aside before it removes it, and
     puts it back if it was written again (see `remove`).
     """
-    found = _absent(folder)
+    absent = _absent(folder)
     for _ in range(_LOOKS - 1):
-        if not found:
+        if not absent:
             break
         time.sleep(_BETWEEN)
         again = set(_absent(folder))
-        found = [name for name in found if name in again]
-    return found
+        absent = [name for name in absent if name in again]
+    return absent
 
 
 def _absent(folder: Path) -> list[str]:
@@ -35,8 +35,8 @@ def _absent(folder: Path) -> list[str]:
     A pack that replaces any write of a file has its units, because a name stands for the units it holds. Two
     processes can write one file, the earlier write last: its number says nothing then.
     """
-    known = ledger.of(folder)
-    there, elsewhere = set(known.there), set(known.replaced)
+    names_in_ledger = ledger.of(folder)
+    there, elsewhere = set(names_in_ledger.there), set(names_in_ledger.replaced)
     try:
         present = set(os.listdir(folder))
     except FileNotFoundError:
@@ -50,20 +50,22 @@ def strangers(folder: Path) -> list[str]:
         present = filter(is_part, os.listdir(folder))
     except FileNotFoundError:
         return []
-    known = ledger.of(folder).footers
-    return sorted(name for name in present if name not in known)
+    footers = ledger.of(folder).footers
+    return sorted(name for name in present if name not in footers)
 
 
 def altered(folder: Path) -> list[str]:
     """Return the files of a table's folder whose end is not what was written, as that of another part."""
-    known = ledger.of(folder)
+    ledger_here = ledger.of(folder)
     return sorted(
-        name for name in known.footers if (folder / name).exists() and not _is_sound(known, folder / name)
+        name
+        for name in ledger_here.footers
+        if (folder / name).exists() and not _is_sound(ledger_here, folder / name)
     )
 
 
-def _is_sound(known: ledger.Ledger, path: Path) -> bool:
+def _is_sound(ledger_here: ledger.Ledger, path: Path) -> bool:
     try:
-        return known.is_sound(path)
+        return ledger_here.is_sound(path)
     except FileNotFoundError:  # replaced by a pack this moment
         return True

@@ -164,14 +164,14 @@ def scan(folder: Path) -> list[Part]:
             names = sorted(entry.name for entry in entries if is_part(entry.name))
     except FileNotFoundError:
         return []
-    known, found = _seen.get(folder, {}), {}
+    parts_before, parts_now = _seen.get(folder, {}), {}
     for name in names:
-        if (at := _part(folder / name, known.get(name))) is not None:
-            found[name] = at
-    _seen[folder] = found
+        if (at := _part(folder / name, parts_before.get(name))) is not None:
+            parts_now[name] = at
+    _seen[folder] = parts_now
     while len(_seen) > _FOLDERS:
         _seen.pop(next(iter(_seen)), None)
-    parts = [part for _, part in found.values()]
+    parts = [part for _, part in parts_now.values()]
     there = {part.path.name for part in parts}
     claims: dict[str, int] = {}
     for part in parts:
@@ -182,12 +182,12 @@ def scan(folder: Path) -> list[Part]:
 
 def replaced(part: Part, there: Set[str]) -> dict[Path, int]:
     """Return the files among `there` that a pack replaces; a newer file of the same name is not replaced."""
-    found = {}
+    replacing = {}
     for name in part.replaces.keys() & there:
         at = _part(part.path.with_name(name), None)
         if at is not None and at[1].written <= part.replaces[name]:
-            found[at[1].path] = part.replaces[name]
-    return found
+            replacing[at[1].path] = part.replaces[name]
+    return replacing
 
 
 def remove(path: Path, written: int) -> bool:
@@ -223,8 +223,8 @@ def is_part(name: str) -> bool:
     return name.endswith(".parquet") and not name.startswith(".")
 
 
-def _part(path: Path, known: tuple[_Identity, Part] | None) -> tuple[_Identity, Part] | None:
-    """Return a file with its contents; it is read unless it is the `known` one, unchanged."""
+def _part(path: Path, before: tuple[_Identity, Part] | None) -> tuple[_Identity, Part] | None:
+    """Return a file with its contents; it is read unless it is the `before` one, unchanged."""
     fields = path.name.removesuffix(".parquet").split(".")
     if len(fields) != 4:
         return None
@@ -233,8 +233,8 @@ def _part(path: Path, known: tuple[_Identity, Part] | None) -> tuple[_Identity, 
         if not stat.S_ISREG(status.st_mode):
             raise inside.not_plain(path)
         identity = status.st_ino, status.st_size, status.st_mtime_ns
-        if known is not None and known[0] == identity:
-            return known
+        if before is not None and before[0] == identity:
+            return before
         return identity, _pack(path, fields) if fields[-1] == "pack" else _single(path, fields)
     except FileNotFoundError:  # replaced by a newer pack since the folder was listed
         return None
@@ -330,8 +330,8 @@ def _check_footers(parts: Iterable[Part]) -> None:
     ledgers: dict[Path, ledger.Ledger] = {}
     for part in parts:
         folder = part.path.parent
-        known = ledgers[folder] = ledgers.get(folder) or ledger.of(folder)
-        if not known.is_sound(part.path):
+        ledger_here = ledgers[folder] = ledgers.get(folder) or ledger.of(folder)
+        if not ledger_here.is_sound(part.path):
             raise broken(part.path)
 
 

@@ -50,8 +50,12 @@ class StoreReader:
     def run(self, name: str) -> RunRecord | None:
         """Return the facts about a run; None if there are none."""
         lines = (line for line in self._whole("runs").to_pylist() if line["run"] == name)
-        found = next(lines, None)
-        return None if found is None else RunRecord(**found | {"config": json.loads(found["config"] or "{}")})
+        run_line = next(lines, None)
+        return (
+            None
+            if run_line is None
+            else RunRecord(**run_line | {"config": json.loads(run_line["config"] or "{}")})
+        )
 
     def metrics(
         self, run: str | None = None, *, first: float = -math.inf, last: float = math.inf
@@ -107,12 +111,12 @@ class StoreReader:
             )
             for row in failed
         )
-        gone = (AuditFinding("", None, "", said, fault=fault) for fault, said in self._part_faults())
+        gone = (AuditFinding("", None, "", text, fault=fault) for fault, text in self._part_faults())
         return tuple(dict.fromkeys([*audited, *lost, *gone]))
 
     def part_faults(self) -> tuple[str, ...]:
         """Return a sentence for each part that is missing, altered, or of another store."""
-        return tuple(f"{self.path}/{said}" for _, said in self._part_faults())
+        return tuple(f"{self.path}/{text}" for _, text in self._part_faults())
 
     def _part_faults(self) -> Iterator[tuple[str, str]]:
         for name in self.missing():
@@ -140,10 +144,10 @@ class StoreReader:
     def measured_steps(self) -> dict[str, list[int]]:
         """Return the steps of every run's measured checkpoints, without reading rows."""
         named = {parts.slug(run): run for run in self.runs()["run"]}
-        found: dict[str, set[int]] = {}
+        steps_by_run: dict[str, set[int]] = {}
         for (owner, _, step), _, _ in newest.slots(self._scan("features")):
-            found.setdefault(named.get(owner, owner), set()).add(step)
-        return {run: sorted(found[run]) for run in sorted(found)}
+            steps_by_run.setdefault(named.get(owner, owner), set()).add(step)
+        return {run: sorted(steps_by_run[run]) for run in sorted(steps_by_run)}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Plot the measured checkpoints of each run and their problems, and return the axes."""
@@ -160,10 +164,10 @@ class StoreReader:
         gone = len(self.missing())
         counts = ((failed, "not measured"), (audited, "found by the audit"), (gone, "files gone"))
         wrong = [f"{n} {what}" for n, what in counts if n]
-        said = f"{done} measured by {probes}" if steps else "nothing measured yet"
+        state_text = f"{done} measured by {probes}" if steps else "nothing measured yet"
         faulty = f"; {', '.join(wrong)}: .findings has them" if wrong else ""
         more = ".tables has the numbers, toposcope.analyze says what they show"
-        return f"{said}{faulty}\nstore {self.path}; {more}"
+        return f"{state_text}{faulty}\nstore {self.path}; {more}"
 
     def _repr_html_(self) -> str:
         return answered(repr(self), self.runs().drop(columns="config"))
@@ -202,5 +206,5 @@ class StoreReader:
 def _finding(line: dict[str, Any]) -> AuditFinding:
     """Return a line of an audit's table as a finding."""
     many = {name: tuple(line[name] or ()) for name in ("runs", "steps", "tensors")}
-    known = {name: value for name, value in line.items() if name != "uri"}
-    return AuditFinding(**{**known, **many, "count": line["count"] or 1})
+    values = {name: value for name, value in line.items() if name != "uri"}
+    return AuditFinding(**{**values, **many, "count": line["count"] or 1})

@@ -110,7 +110,7 @@ class Store(StoreReader):
         path = Path(path)
         try:
             manifest = read_manifest(path)
-            found = manifest["schema_version"]
+            version = manifest["schema_version"]
             recipe = dict(manifest["recipe"])
         except (FileNotFoundError, NotADirectoryError):
             raise StoreError(what_else(path)) from None
@@ -118,10 +118,10 @@ class Store(StoreReader):
             raise StoreError(
                 f"{path / MANIFEST} is damaged; restore it or measure into another folder"
             ) from error
-        if found != SCHEMA_VERSION:
+        if version != SCHEMA_VERSION:
             written_by = manifest.get("toposcope", "unknown")
             raise StoreError(
-                f"{path} has schema version {found} (written by toposcope {written_by}), this one reads "
+                f"{path} has schema version {version} (written by toposcope {written_by}), this one reads "
                 f"version {SCHEMA_VERSION}; use that toposcope, or measure again into another folder"
             )
         return cls(path, recipe)
@@ -269,15 +269,15 @@ class Store(StoreReader):
 
     def _has(self, table: str, unit: Unit) -> bool:
         key, slot = unit.key(self.recipe_hash), _slot(unit)
-        known = self._live_keys(table)
-        if known.get(slot) == key:
+        live = self._live_keys(table)
+        if live.get(slot) == key:
             return True
         if not self._unit_path(table, unit).exists():
             return False
-        if slot in known:  # superseded and not yet removed, or written by another launcher just now
+        if slot in live:  # superseded and not yet removed, or written by another launcher just now
             del self._known[table]
             return self._live_keys(table).get(slot) == key
-        known[slot] = key
+        live[slot] = key
         return True
 
     def _live_keys(self, table: str) -> dict[newest.Slot, str]:

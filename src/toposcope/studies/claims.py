@@ -83,12 +83,12 @@ def claims_section(claims: Sequence[Claim]) -> Section:
     >>> claims_section([one]).title
     'Of 1 claim, 1 does not hold'
     """
-    counts = {one: sum(claim.judgement is one for claim in claims) for one in Standing}
+    counts = {standing: sum(claim.judgement is standing for claim in claims) for standing in Standing}
     plural = {Standing.HOLDS: "hold", Standing.DRIFT: "hold only as drift", Standing.FAILS: "do not hold",
               Standing.OUTDONE: "hold, but simpler numbers do better"}  # fmt: skip
     judgements = [
-        f"{count} {plural.get(one, one.value) if count > 1 else one.value}"
-        for one, count in counts.items()
+        f"{count} {plural.get(standing, standing.value) if count > 1 else standing.value}"
+        for standing, count in counts.items()
         if count
     ]
     rows = [

@@ -62,8 +62,8 @@ def section(table: SeriesTable) -> Section:
     """Return a row for each quantity: how it moves, beside its null, and what is left beyond the drift."""
     target = "heldout_loss" if "heldout_loss" in table.targets else "loss"
     columns = [column for column in COLUMNS if column in table.values]
-    found = family_table(table, targets=[target], columns=columns)
-    verdicts = {str(line["column"]): line for line in found.to_dict("records")}
+    verdict_table = family_table(table, targets=[target], columns=columns)
+    verdicts = {str(line["column"]): line for line in verdict_table.to_dict("records")}
     leads = lag_table(table, targets=[target], columns=columns)
     rows = [
         (

@@ -29,7 +29,7 @@ class Demo:
     @property
     def answers(self) -> tuple[str, ...]:
         """The headline of every part of the page."""
-        return tuple(found.headline for found in self.analysis.all_findings)
+        return tuple(findings.headline for findings in self.analysis.all_findings)
 
 
 def run_demo(

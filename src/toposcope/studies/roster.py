@@ -27,11 +27,11 @@ OWN: Mapping[str, str] = {
 
 def studies() -> dict[str, Reproduction]:
     """Return every study by its name; one of a package whose name is taken is left out with a message."""
-    found = {
+    studies_by_name = {
         name: importlib.import_module(f"toposcope.studies.{folder}.study").STUDY
         for name, folder in OWN.items()
     }
     for name, study in brought_with_names(GROUP, Reproduction):
-        if found.setdefault(name, study) is not study:
+        if studies_by_name.setdefault(name, study) is not study:
             leave_out(f"{GROUP}: the name {name!r} is taken; the study of a package is left out")
-    return found
+    return studies_by_name

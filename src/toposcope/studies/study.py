@@ -92,9 +92,9 @@ def write_page(study: str, title: str, sections: Sequence[Section], out: Path) -
     out.mkdir(parents=True, exist_ok=True)
     title = f"{title}, reproduced"
     for_writing(out / f"{study}.md").write_text(markdown(title, sections), encoding="utf-8")
-    made = out / f"{study}.html"
-    for_writing(made).write_text(page(title, sections), encoding="utf-8")
-    return made
+    path = out / f"{study}.html"
+    for_writing(path).write_text(page(title, sections), encoding="utf-8")
+    return path
 
 
 def trained(
@@ -126,12 +126,12 @@ def trained(
         call.say(f"training the recipe {recipe} into {folder / 'runs'}; {there}")
     replicates = {"seeds": list(range(FIRST_SEED, FIRST_SEED + seeds))} if seeds > 1 else {}
     changes = {key: value for key, value in (overrides or {}).items() if value is not None}
-    found = train(
+    results = train(
         recipe, folder / "runs", overrides={**replicates, **changes}, jobs=call.processes, quiet=call.quiet
     )
-    if failed := [one for one in found if one.status == "failed"]:
+    if failed := [result for result in results if result.status == "failed"]:
         raise BrokenOffError(
-            f"{len(failed):,} of {len(found):,} runs failed, the first: {failed[0].run.run}: "
+            f"{len(failed):,} of {len(results):,} runs failed, the first: {failed[0].run.run}: "
             f"{failed[0].problem}"
         )
-    return [str(one.folder) for one in found]
+    return [str(result.folder) for result in results]

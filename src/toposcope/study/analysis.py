@@ -94,13 +94,13 @@ class Analysis:
             raise InputError(f"no table {name!r}; there are {', '.join(self.names)}")
         if name in self.own:
             having = [study for study in self.studies if name in study.own]
-            made = [_of_group(study.own[name], study.group) for study in having]
+            tables = [_of_group(study.own[name], study.group) for study in having]
         elif name in _OVER_FAMILIES and self.whole:
-            made = [getattr(study, name) for study in self.whole]
+            tables = [getattr(study, name) for study in self.whole]
         else:
-            made = [_of_group(getattr(study, name), study.group) for study in self.studies]
-        filled = [part for part in made if len(part)]
-        return pd.concat(filled, ignore_index=True) if len(filled) > 1 else (filled or made)[0]
+            tables = [_of_group(getattr(study, name), study.group) for study in self.studies]
+        filled = [part for part in tables if len(part)]
+        return pd.concat(filled, ignore_index=True) if len(filled) > 1 else (filled or tables)[0]
 
     @property
     def tables(self) -> Tables:
@@ -111,7 +111,7 @@ class Analysis:
     def own(self) -> dict[str, str]:
         """The tables that its subjects declare: name -> title."""
         subjects = dict.fromkeys(study.subject for study in self.studies)
-        return {one.name: one.title or one.name for subject in subjects for one in tables_of(subject)}
+        return {table.name: table.title or table.name for subject in subjects for table in tables_of(subject)}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,13 +207,13 @@ class Analysis:
     @property
     def verdict(self) -> str:
         """The verdict on the worst run by its log, in the words of `check`."""
-        on = [found["on"] for found in self.all_findings if "on" in found]
-        return worst(one["level"] for found in on for one in found.numbers["faulty"])
+        on = [findings["on"] for findings in self.all_findings if "on" in findings]
+        return worst(symptom["level"] for findings in on for symptom in findings.numbers["faulty"])
 
     @property
     def wrong(self) -> bool:
         """Whether a run needs a look or should stop, a run is odd, or a checkpoint is damaged."""
-        odd = any(found.wrong is not None for found in self.all_findings)
+        odd = any(findings.wrong is not None for findings in self.all_findings)
         return odd or self.verdict != ALL_RIGHT
 
     @property
@@ -224,7 +224,7 @@ class Analysis:
         """
         untested = all(study.series.catalogue.empty for study in self.studies)
         enough = len(self.longest_grid()) >= FEWEST
-        judged = [on for found in self.all_findings if (on := found.get("on")) is not None]
+        judged = [on for findings in self.all_findings if (on := findings.get("on")) is not None]
         if all(study.log is not None and study.log.logged is None for study in self.studies):
             return any(on.numbers["most_losses"] >= FEWEST for on in judged)
         return untested and enough and bool(judged)
@@ -281,11 +281,11 @@ class Analysis:
 
     def to_json(self, parts: Sequence[str] = ()) -> dict[str, object]:
         """Return the findings, the named tables as records, the problems and the notes, as plain data."""
-        found_data = [found.as_data() for found in self.all_findings]
-        made = {name: self.table(name).to_dict("records") for name in parts}
-        groups = [{"label": one.label, "runs": list(one.runs)} for one in self.groups]
+        found_data = [findings.as_data() for findings in self.all_findings]
+        tables = {name: self.table(name).to_dict("records") for name in parts}
+        groups = [{"label": group.label, "runs": list(group.runs)} for group in self.groups]
         remarks = {"problems": list(self.problems), "notes": list(self.notes), "read": list(self.read)}
-        return {"groups": groups, "findings": found_data, **made, "verdict": self.verdict, **remarks}
+        return {"groups": groups, "findings": found_data, **tables, "verdict": self.verdict, **remarks}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of what the verdict judges, and return the axes."""
@@ -296,16 +296,16 @@ class Analysis:
     def __repr__(self) -> str:
         """Return the first screen of each study, at most 15 lines of 80 columns."""
         first = [textwrap.fill(self.apart, words.WIDTH)] if self.apart else []
-        return "\n\n".join([*first, *(found.as_text(width=words.WIDTH) for found in self.shown_first)])
+        return "\n\n".join([*first, *(findings.as_text(width=words.WIDTH) for findings in self.shown_first)])
 
     def _repr_html_(self) -> str:
         first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
         lead, *others = self.shown_first
-        said = lead._repr_html_() + "".join(f"<p>{html.escape(o.first.title)}</p>" for o in others)
+        text_shown = lead._repr_html_() + "".join(f"<p>{html.escape(o.first.title)}</p>" for o in others)
         table = verdict_table(self.studies[0])
         if len(table.rows) > _ROWS:
             table = replace(table, rows=table.rows[:_ROWS], sections=())
-        return first + said + pictured(self.plot) + (table.html() if table.rows else "")
+        return first + text_shown + pictured(self.plot) + (table.html() if table.rows else "")
 
 
 def analysis_of(
@@ -347,11 +347,11 @@ def analysis_of(
         request = replace(request, rename={})  # done where they were read
     with joined(given if several is None else [several]) as sources:
         if gone:
-            of_each = [set(runs_of(one, request)) for one in sources]
+            of_each = [set(runs_of(source, request)) for source in sources]
             refuse_unknown(gone, dict.fromkeys(run for runs in of_each for run in sorted(runs)))
-            sources = [one for one, runs in zip(sources, of_each, strict=True) if runs - set(gone)]
-        made = [studies_of(one, request) for one in sources]
-    names = [study.subject.name for _, wholes in made for study in wholes]
+            sources = [source for source, runs in zip(sources, of_each, strict=True) if runs - set(gone)]
+        studies_by_source = [studies_of(source, request) for source in sources]
+    names = [study.subject.name for _, wholes in studies_by_source for study in wholes]
     if len(set(names)) < len(names):
         both = ", ".join(map(str, listed(given)))
         how = f" ({differ})" if (differ := difference_of_recipes(given)) else ""
@@ -373,7 +373,7 @@ def analysis_of(
                 pattern=pattern,
                 without=gone,
             )
-            for of_source in made
+            for of_source in studies_by_source
             for study in of_source[place]
         )
         for place in (0, 1)
@@ -383,7 +383,7 @@ def analysis_of(
 
 def _places(given: Sequence[Any]) -> tuple[str, ...]:
     """Return the paths that were read, for a command; empty if any source has no path."""
-    places = [one for one in listed(given) if isinstance(one, str)]
+    places = [place for place in listed(given) if isinstance(place, str)]
     return tuple(places) if len(places) == len(given) else ()
 
 

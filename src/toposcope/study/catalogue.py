@@ -126,7 +126,7 @@ def leads_in(catalogue: pd.DataFrame, use: Use, about: str | None = None) -> lis
 
 def leading_features(declared: pd.DataFrame, use: Use) -> list[dict[Hashable, Any]]:
     """Return the lines of a store's catalogue that lead in a use, in the order of their places."""
-    lines = declared[[any(_lead(said)[0] == use for said in leads) for leads in declared["leads"]]]
+    lines = declared[[any(_lead(lead)[0] == use for lead in leads) for leads in declared["leads"]]]
     return sorted(lines.to_dict("records"), key=lambda line: dict(map(_lead, line["leads"]))[use])
 
 
@@ -171,16 +171,16 @@ def describe(rows: pd.DataFrame, declared: pd.DataFrame | None, draws: pd.Series
     primary: whoever brings a table chose its columns. `draws` has for each column the most draws that gave a
     value at one checkpoint.
     """
-    found = _with_declarations(_gathered(rows), declared)
-    found["label"] = _labels(found)
-    found["primary"] = found["column"].isin(_confirmatory(found, declared))
-    found["about"], found["leads"] = _led(found, declared)
-    found["draws"] = found["column"].map(draws).fillna(1).astype(int)
-    found["scope"] = _scope(found)
-    found["null_of"] = _null_columns(found)
-    rank = found["scope"].map(_ORDER).fillna(3)
-    found = found.iloc[np.argsort(rank.to_numpy(), kind="stable")].reset_index(drop=True)
-    return found[list(CATALOGUE)]
+    columns = _with_declarations(_gathered(rows), declared)
+    columns["label"] = _labels(columns)
+    columns["primary"] = columns["column"].isin(_confirmatory(columns, declared))
+    columns["about"], columns["leads"] = _led(columns, declared)
+    columns["draws"] = columns["column"].map(draws).fillna(1).astype(int)
+    columns["scope"] = _scope(columns)
+    columns["null_of"] = _null_columns(columns)
+    rank = columns["scope"].map(_ORDER).fillna(3)
+    columns = columns.iloc[np.argsort(rank.to_numpy(), kind="stable")].reset_index(drop=True)
+    return columns[list(CATALOGUE)]
 
 
 def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
@@ -188,50 +188,53 @@ def _gathered(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows.assign(
         _worst=rows["status"].map({s: i for i, s in enumerate(_STATUS)}).fillna(len(_STATUS) - 1),
     )
-    found = rows.drop_duplicates("part").drop_duplicates("column")
-    found = found[["column", "probe", "filtration", "scope", "name", "role", "feature"]]
+    columns = rows.drop_duplicates("part").drop_duplicates("column")
+    columns = columns[["column", "probe", "filtration", "scope", "name", "role", "feature"]]
     counted = rows.groupby("column", sort=False, observed=True).agg(
         layer=("layer", "first"),
         inner=("inner", "first"),
         _worst=("_worst", "max"),
     )
-    found = found.join(counted, on="column").reset_index(drop=True)
-    found["column"] = found["column"].astype(str)
-    found["status"] = [_STATUS[int(i)] for i in found.pop("_worst")]
-    return found
+    columns = columns.join(counted, on="column").reset_index(drop=True)
+    columns["column"] = columns["column"].astype(str)
+    columns["status"] = [_STATUS[int(i)] for i in columns.pop("_worst")]
+    return columns
 
 
-def _with_declarations(found: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
+def _with_declarations(columns: pd.DataFrame, declared: pd.DataFrame | None) -> pd.DataFrame:
     lines = pd.DataFrame(columns=list(DECLARED)) if declared is None else declared[list(DECLARED)]
     lines = lines.assign(_place=range(len(lines)))
-    found = found.merge(lines, on=["probe", "feature"], how="left", validate="many_to_one")
-    known = found["label"].notna()
-    found["label"] = found["label"].where(known, found["feature"].astype(str))
+    columns = columns.merge(lines, on=["probe", "feature"], how="left", validate="many_to_one")
+    is_declared = columns["label"].notna()
+    columns["label"] = columns["label"].where(is_declared, columns["feature"].astype(str))
     for name, value in (("unit", ""), ("kind", str(Kind.TOPOLOGY)), ("null_of", ""), ("aggregate", "")):
-        found[name] = found[name].astype(object).where(known, value)
-    found["primary"] = found["primary"].astype(object).where(known, False).astype(bool)
+        columns[name] = columns[name].astype(object).where(is_declared, value)
+    columns["primary"] = columns["primary"].astype(object).where(is_declared, False).astype(bool)
     for name in ("scopes", "filtrations"):
-        found[name] = [tuple(given) if one else () for given, one in zip(found[name], known, strict=True)]
+        columns[name] = [
+            tuple(given) if is_known else ()
+            for given, is_known in zip(columns[name], is_declared, strict=True)
+        ]
     # in the order of the declarations, the undeclared last: a probe's first feature is shown first
     places = [
         (place, _place(scopes, scope), _place(filtrations, filtration))
         for place, scopes, scope, filtrations, filtration in zip(
-            found["_place"].fillna(len(lines)), found["scopes"], found["scope"], found["filtrations"],
-            found["filtration"], strict=True,
+            columns["_place"].fillna(len(lines)), columns["scopes"], columns["scope"], columns["filtrations"],
+            columns["filtration"], strict=True,
         )
     ]  # fmt: skip
-    return found.iloc[sorted(range(len(found)), key=places.__getitem__)].reset_index(drop=True)
+    return columns.iloc[sorted(range(len(columns)), key=places.__getitem__)].reset_index(drop=True)
 
 
 SPELT: Mapping[str, str] = {Normalization.MATRIX: "by matrix", Normalization.NETWORK: "by network"}
 """Plain names, for labels, of filtrations that a store calls by a paper's code name."""
 
 
-def _led(found: pd.DataFrame, declared: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
+def _led(columns: pd.DataFrame, declared: pd.DataFrame | None) -> tuple[pd.Series, pd.Series]:
     """Return the subject of each column and the uses in which it leads: one column of each feature."""
     lines = completed(declared)[["probe", "feature", "scopes", "filtrations", "about", "leads"]]
     at = ["probe", "feature", "scope", "filtration", "inner"]
-    both = found[at].merge(lines, on=["probe", "feature"], how="left")
+    both = columns[at].merge(lines, on=["probe", "feature"], how="left")
     leading = both[~both["inner"] & (both["leads"].str.len() > 0)]
     places = {
         place: (_place(tuple(scopes), scope), _place(tuple(filtrations), filtration))
@@ -240,10 +243,12 @@ def _led(found: pd.DataFrame, declared: pd.DataFrame | None) -> tuple[pd.Series,
         ].itertuples(name=None)
     }
     first = both.loc[sorted(places, key=places.__getitem__)].drop_duplicates(["probe", "feature"])
-    said = first["leads"].map(lambda lines: dict(map(_lead, lines)))
-    leads = said.reindex(both.index).map(lambda one: one if isinstance(one, dict) else {})
+    leads_by_row = first["leads"].map(lambda lines: dict(map(_lead, lines)))
+    leads = leads_by_row.reindex(both.index).map(
+        lambda lead_map: lead_map if isinstance(lead_map, dict) else {}
+    )
     about = both["about"].fillna(str(About.WEIGHTS))
-    return about.set_axis(found.index), leads.set_axis(found.index)
+    return about.set_axis(columns.index), leads.set_axis(columns.index)
 
 
 def named_leads(names: Iterable[str]) -> pd.Series:
@@ -253,27 +258,27 @@ def named_leads(names: Iterable[str]) -> pd.Series:
     {}
     """
     lines = completed(None).drop_duplicates("feature")
-    known = {
+    leads_by_name = {
         feature: dict(map(_lead, leads))
         for feature, leads in zip(lines["feature"], lines["leads"], strict=True)
     }
-    return pd.Series([known.get(name, {}) for name in names], dtype=object)
+    return pd.Series([leads_by_name.get(name, {}) for name in names], dtype=object)
 
 
-def _lead(said: str) -> tuple[str, int]:
-    use, _, place = said.partition("=")
+def _lead(text: str) -> tuple[str, int]:
+    use, _, place = text.partition("=")
     return use, int(place)
 
 
-def _labels(found: pd.DataFrame) -> list[str]:
+def _labels(columns: pd.DataFrame) -> list[str]:
     """Return each column's label: the feature's, and in brackets what distinguishes the column."""
-    several = found.groupby(["probe", "feature"])["filtration"].transform("nunique") > 1
+    several = columns.groupby(["probe", "feature"])["filtration"].transform("nunique") > 1
     labels = []
-    for line, ambiguous in zip(found.to_dict("records"), several, strict=True):
+    for line, ambiguous in zip(columns.to_dict("records"), several, strict=True):
         spelt = SPELT.get(line["filtration"], line["filtration"])
-        said = [spelt] if ambiguous or len(line["filtrations"]) > 1 else []
-        said += _where(line)
-        labels.append(f"{line['label']} ({', '.join(said)})" if said else str(line["label"]))
+        remarks = [spelt] if ambiguous or len(line["filtrations"]) > 1 else []
+        remarks += _where(line)
+        labels.append(f"{line['label']} ({', '.join(remarks)})" if remarks else str(line["label"]))
     return labels
 
 
@@ -289,15 +294,15 @@ def _where(line: dict) -> list[str]:
     return [str(line["name"])]
 
 
-def _confirmatory(found: pd.DataFrame, declared: pd.DataFrame | None) -> set[str]:
+def _confirmatory(columns: pd.DataFrame, declared: pd.DataFrame | None) -> set[str]:
     """Return the columns of the confirmatory family: the one that represents each primary feature.
 
     Of its scopes and filtrations that is the first that was measured. Where no null of an excess was
     measured, the feature itself takes the excess's place.
     """
     if declared is None:
-        return set(found.loc[(_scope(found) == "model"), "column"])
-    outer = found[~found["inner"]]
+        return set(columns.loc[(_scope(columns) == "model"), "column"])
+    outer = columns[~columns["inner"]]
     by_feature = dict(iter(outer.groupby(["probe", "feature"], sort=False)))
     chosen: set[str] = set()
     for line in declared[declared["primary"].astype(bool)].to_dict("records"):
@@ -322,22 +327,22 @@ def _place(order: tuple[str, ...], value: str) -> int:
     return order.index(value) if value in order else len(order)
 
 
-def _scope(found: pd.DataFrame) -> np.ndarray:
-    scope = found["scope"].astype(str).to_numpy(object)
-    scope = np.where(found["scope"].isin([*map(str, _WIDE)]), "model", scope)
-    scope = np.where((found["scope"] == Scope.LAYER) & ~found["inner"], "model", scope)
-    separate = found["kind"].isin([Kind.NULL, Kind.QUALITY, Kind.NOISE])
-    return np.where(separate, found["kind"], scope)
+def _scope(columns: pd.DataFrame) -> np.ndarray:
+    scope = columns["scope"].astype(str).to_numpy(object)
+    scope = np.where(columns["scope"].isin([*map(str, _WIDE)]), "model", scope)
+    scope = np.where((columns["scope"] == Scope.LAYER) & ~columns["inner"], "model", scope)
+    separate = columns["kind"].isin([Kind.NULL, Kind.QUALITY, Kind.NOISE])
+    return np.where(separate, columns["kind"], scope)
 
 
-def _null_columns(found: pd.DataFrame) -> list[str]:
+def _null_columns(declared_columns: pd.DataFrame) -> list[str]:
     """Return the feature column of each null; "" for a column that is no null or whose feature is missing."""
     at = ["probe", "filtration", "name", "role"]
     columns = {
         (*place, feature): column
-        for *place, feature, column in found[[*at, "feature", "column"]].itertuples(index=False)
+        for *place, feature, column in declared_columns[[*at, "feature", "column"]].itertuples(index=False)
     }
     return [
         columns.get((*place, null_of), "") if null_of else ""
-        for *place, null_of in found[[*at, "null_of"]].itertuples(index=False)
+        for *place, null_of in declared_columns[[*at, "null_of"]].itertuples(index=False)
     ]

@@ -90,13 +90,13 @@ def _lost(stuck: pd.DataFrame, values: pd.DataFrame, column: str) -> str:
 def _messages(features: pd.DataFrame, out: pd.Series) -> list[str]:
     """Return a line for each number of the whole model, and one for all layers."""
     shown = features["scope"] != Scope.SETTING if "scope" in features else pd.Series(True, features.index)
-    found = []
+    messages = []
     for feature, rows in features[shown].groupby("feature", sort=False):
         lost = rows.loc[out[rows.index], ["run", "step"]].drop_duplicates()
         if len(lost):
             every = len(rows[["run", "step"]].drop_duplicates())
             name = str(feature).replace("_", " ")
-            found.append(
+            messages.append(
                 f"{name}: {len(lost):,} of {every:,} checkpoints left out, where it did not converge"
             )
-    return found
+    return messages

@@ -18,11 +18,11 @@ def with_derived(features: pd.DataFrame, catalogue: pd.DataFrame | None) -> pd.D
     """
     if catalogue is None or features.empty:
         return features
-    known = set(features[["probe", "feature"]].drop_duplicates().itertuples(index=False, name=None))
+    pairs_present = set(features[["probe", "feature"]].drop_duplicates().itertuples(index=False, name=None))
     more = []
     for line in catalogue.to_dict("records"):
         source = (line["probe"], line["excess_of"] or line["per_log_step_of"])
-        if source not in known or (line["probe"], line["feature"]) in known:
+        if source not in pairs_present or (line["probe"], line["feature"]) in pairs_present:
             continue
         rows = features[features["probe"] == line["probe"]]
         if line["excess_of"]:
@@ -37,14 +37,14 @@ def with_derived(features: pd.DataFrame, catalogue: pd.DataFrame | None) -> pd.D
 def _excess(rows: pd.DataFrame, of: str, nulls: list[str], name: str) -> pd.DataFrame:
     keys = [key for key in _AT if key in rows]
     null = over_draws(rows[rows["feature"].isin(nulls)], keys).rename(columns={"value": "_null"})
-    found = rows[rows["feature"] == of].merge(null[[*keys, "_null"]], on=keys)
-    return found.assign(value=found["value"] - found["_null"], feature=name).drop(columns="_null")
+    merged = rows[rows["feature"] == of].merge(null[[*keys, "_null"]], on=keys)
+    return merged.assign(value=merged["value"] - merged["_null"], feature=name).drop(columns="_null")
 
 
 def _rate(features: pd.DataFrame, rows: pd.DataFrame, of: str, name: str) -> pd.DataFrame:
     """Checkpoints further apart differ more; steps 0 and 1 have no previous step to take the ratio to."""
     steps = features[["run", "step"]].drop_duplicates().sort_values(["run", "step"])
     gap = np.log(steps["step"].where(steps["step"] > 0)).groupby(steps["run"]).diff()
-    found = rows[rows["feature"] == of].merge(steps.assign(_gap=gap), on=["run", "step"], how="left")
-    found = found.assign(value=found["value"] / found["_gap"], feature=name).drop(columns="_gap")
-    return found.dropna(subset=["value"])
+    merged = rows[rows["feature"] == of].merge(steps.assign(_gap=gap), on=["run", "step"], how="left")
+    merged = merged.assign(value=merged["value"] / merged["_gap"], feature=name).drop(columns="_gap")
+    return merged.dropna(subset=["value"])

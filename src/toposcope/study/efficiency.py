@@ -105,8 +105,8 @@ def add_targets(
         errors.append(error)
     targets, errors_table = pd.concat(pieces), pd.concat(errors)
     present = tuple(name for name in TARGETS if targets[name].notna().any())
-    known = [name for name in ("learning_rate",) if targets[name].notna().any()]
-    lead = ["tokens", "weight_norm", *known, *present]
+    known_columns = [name for name in ("learning_rate",) if targets[name].notna().any()]
+    lead = ["tokens", "weight_norm", *known_columns, *present]
     values = pd.concat([values[["run", "step"]], targets[lead], values.drop(columns=["run", "step"])], axis=1)
     spread = pd.concat([spread, errors_table[[c for c in errors_table if c in present]]], axis=1)
     return values, spread, present, tuple(problems)
@@ -195,8 +195,8 @@ def logged_at(log: pd.DataFrame, steps: np.ndarray) -> pd.DataFrame:
     before = np.concatenate([[-np.inf], every[:-1]])[place]
     out = {}
     for name in _METRIC_COLUMNS:
-        known = log[["step", name]].dropna() if name in log else pd.DataFrame({"step": [], name: []})
-        logged, values = known["step"].to_numpy(float), known[name].to_numpy(float)
+        table = log[["step", name]].dropna() if name in log else pd.DataFrame({"step": [], name: []})
+        logged, values = table["step"].to_numpy(float), table[name].to_numpy(float)
         out[name] = np.full(len(steps), np.nan)
         if not len(logged):
             continue

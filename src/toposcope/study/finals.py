@@ -58,7 +58,9 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
     rows = []
     for run in table.run_names:
         mine = table.of_run(run)
-        spread, draws = (one[one["run"] == run].reset_index(drop=True) for one in (table.spread, table.draws))
+        spread, draws = (
+            part[part["run"] == run].reset_index(drop=True) for part in (table.spread, table.draws)
+        )
         for quantity in quantities:
             last = mine[quantity].last_valid_index()
             if last is None:
@@ -75,8 +77,8 @@ def finals_table(table: SeriesTable, quantities: Sequence[str]) -> pd.DataFrame:
 
 def _family_ends(table: SeriesTable, quantity: str) -> dict[str, float]:
     """Return the last step at which each run's family (all runs where none is stated) has the quantity."""
-    known = table.values[table.values[quantity].notna()]
-    last = {str(run): float(step) for run, step in known.groupby("run")["step"].max().items()}
+    with_value = table.values[table.values[quantity].notna()]
+    last = {str(run): float(step) for run, step in with_value.groupby("run")["step"].max().items()}
     family = families_of(table.runs)
     ends: dict[str, float] = {}
     for run, step in last.items():
@@ -101,14 +103,16 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
     quantities = list(dict.fromkeys(finals["quantity"])) if quantities is None else list(quantities)
     rows = []
     for quantity in quantities:
-        known = finals[(finals["quantity"] == quantity) & (finals["parameters"] > 0)]
-        ended = known["finished"].astype(bool) if "finished" in known else pd.Series(True, known.index)
-        known, running = known[ended], known[~ended]
-        groups = known.groupby("parameters")["value"]
+        positive = finals[(finals["quantity"] == quantity) & (finals["parameters"] > 0)]
+        ended = (
+            positive["finished"].astype(bool) if "finished" in positive else pd.Series(True, positive.index)
+        )
+        positive, running = positive[ended], positive[~ended]
+        groups = positive.groupby("parameters")["value"]
         means = groups.mean()
         floor = quantity in LOSSES
         fit = fit_loss_law if floor else fit_power_law
-        mixed = sorted(set(known["family"]) - {""}) if "family" in known else []
+        mixed = sorted(set(positive["family"]) - {""}) if "family" in positive else []
         law = fit(means.index.to_numpy(float), means.to_numpy())
         if len(mixed) > 1:
             law = _without_law(
@@ -126,7 +130,7 @@ def fits_table(finals: pd.DataFrame, quantities: Sequence[str] | None = None) ->
         reasons = [law.reason, f"left out, unfinished: {', '.join(left)}" if left else ""]
         reason = "; ".join(part for part in reasons if part)
         form = "a N^b + E" if floor else "a N^b"
-        rows.append((quantity, *fitted, len(known), within, law.status, reason, form, law.offset))
+        rows.append((quantity, *fitted, len(positive), within, law.status, reason, form, law.offset))
     return pd.DataFrame(rows, columns=list(FITS))
 
 

@@ -14,12 +14,12 @@ class Labels:
 
     def __init__(self, series: SeriesTable) -> None:
         self._series = series
-        known = series.catalogue.drop_duplicates("column")
-        self._baselines = frozenset(known.loc[known["kind"] == Kind.BASELINE, "column"])
-        self.plain = len(known) > 0 and self._baselines.issuperset(known["column"])
+        known_columns = series.catalogue.drop_duplicates("column")
+        self._baselines = frozenset(known_columns.loc[known_columns["kind"] == Kind.BASELINE, "column"])
+        self.plain = len(known_columns) > 0 and self._baselines.issuperset(known_columns["column"])
         """Whether there are columns, and no topology among them."""
-        chosen = list(known.loc[known["primary"].astype(bool), "column"])
-        self._primary = leading(chosen, known, most=len(chosen))
+        chosen = list(known_columns.loc[known_columns["primary"].astype(bool), "column"])
+        self._primary = leading(chosen, known_columns, most=len(chosen))
 
     def label(self, column: str) -> str:
         """Return the name of a feature or a target."""

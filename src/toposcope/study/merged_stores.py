@@ -33,7 +33,7 @@ def joined(sources: Sequence[Opened]) -> Iterator[list[Opened]]:
         When a store is given twice, or two stores of one recipe hold sampled surfaces, which must stay on
         disk to be drawn.
     """
-    stores = [_opened(one) for one in sources]
+    stores = [_opened(source) for source in sources]
     groups: dict[str, list[Store]] = {}
     seen: set[Path] = set()
     for store in stores:
@@ -48,22 +48,22 @@ def joined(sources: Sequence[Opened]) -> Iterator[list[Opened]]:
         return
     with tempfile.TemporaryDirectory() as folder:
         read: list[Opened] = []
-        for one, store in zip(sources, stores, strict=True):
+        for source, store in zip(sources, stores, strict=True):
             if store is None or store.recipe_hash not in several:
-                read.append(one)
+                read.append(source)
             elif store is several[store.recipe_hash][0]:
                 group = several[store.recipe_hash]
                 if any((member.path / "landscapes").is_dir() for member in group):
                     places = [member.path for member in group]
-                    one = command("merge", *places, out=free_place(f"{places[0]}-merged"))
-                    raise StoreError(f"stores with sampled surfaces must be merged first: {one}")
+                    source = command("merge", *places, out=free_place(f"{places[0]}-merged"))
+                    raise StoreError(f"stores with sampled surfaces must be merged first: {source}")
                 read.append(merge(group, Path(folder) / str(len(read)))[0])
         yield read
 
 
 def difference_of_recipes(sources: Sequence[Opened]) -> str:
     """Return in words how the recipes of the first two stores of one kind differ; "" where none do."""
-    recipes = [store.recipe for one in sources if (store := _opened(one)) is not None]
+    recipes = [store.recipe for source in sources if (store := _opened(source)) is not None]
     pairs = ((a, b) for a, b in combinations(recipes, 2) if kind_of_store(a) == kind_of_store(b) and a != b)
     return next((difference(a, b) for a, b in pairs), "")
 

@@ -30,9 +30,9 @@ def first_last(series: SeriesTable, column: str) -> pd.DataFrame:
     rows = []
     for run in series.run_names:
         mine = series.of_run(run)
-        known = mine[["step", column]].dropna() if column in mine else mine.iloc[:0]
-        if len(known) >= 2:
-            a, b = known.iloc[0], known.iloc[-1]
+        measured_rows = mine[["step", column]].dropna() if column in mine else mine.iloc[:0]
+        if len(measured_rows) >= 2:
+            a, b = measured_rows.iloc[0], measured_rows.iloc[-1]
             rows.append((run, int(a["step"]), float(a[column]), int(b["step"]), float(b[column])))
     return pd.DataFrame(rows, columns=["run", "first_step", "first", "last_step", "last"])
 
@@ -47,13 +47,13 @@ def half_steps(series: SeriesTable, column: str) -> pd.Series:
         mine = series.of_run(run)
         if column not in mine:
             continue
-        known = mine[["step", column]].dropna()
-        if len(known) < 3:
+        measured_rows = mine[["step", column]].dropna()
+        if len(measured_rows) < 3:
             continue
-        first, last = known[column].iloc[0], known[column].iloc[-1]
-        if abs(last - first) < _NET * np.ptp(known[column].to_numpy(float)) or first == last:
+        first, last = measured_rows[column].iloc[0], measured_rows[column].iloc[-1]
+        if abs(last - first) < _NET * np.ptp(measured_rows[column].to_numpy(float)) or first == last:
             continue
-        out[run] = int(known["step"][(known[column] - first) / (last - first) >= 0.5].iloc[0])
+        out[run] = int(measured_rows["step"][(measured_rows[column] - first) / (last - first) >= 0.5].iloc[0])
     return pd.Series(out, dtype=float)
 
 
@@ -78,12 +78,12 @@ def beyond_scatter(series: SeriesTable, column: str, run: str) -> bool:
     The ends are means of up to five values. The scatter is that of the changes between neighbours about
     their mean, so that a straight line has none. True for fewer than six values: they cannot tell.
     """
-    known = series.of_run(run)[column].dropna().to_numpy(float)
-    n = len(known)
+    finite = series.of_run(run)[column].dropna().to_numpy(float)
+    n = len(finite)
     if n < _FEWEST:
         return True
     k = min(_END, max(n // _END, 1))
-    sd = float(np.std(np.diff(known), ddof=1)) / np.sqrt(2.0)
+    sd = float(np.std(np.diff(finite), ddof=1)) / np.sqrt(2.0)
     free = 2.0 * (n - 1) / 3.0  # neighbouring changes share a value: they count for two thirds
     bound = float(student_quantile(1.0 - _RATE / 2.0, free)) * sd * np.sqrt(2.0 / k)
-    return bool(abs(known[-k:].mean() - known[:k].mean()) > bound)
+    return bool(abs(finite[-k:].mean() - finite[:k].mean()) > bound)

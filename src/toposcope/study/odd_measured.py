@@ -56,8 +56,10 @@ def odd_of_measured(
     """
     metrics = pd.DataFrame(columns=["run", "step"]) if log is None else log.metrics
     runs = series.runs if log is None else log.runs
-    known = set(map(str, runs["run"])) if "run" in runs else set()
-    listed = pd.concat([runs, pd.DataFrame({"run": [run for run in series.run_names if run not in known]})])
+    run_names = set(map(str, runs["run"])) if "run" in runs else set()
+    listed = pd.concat(
+        [runs, pd.DataFrame({"run": [run for run in series.run_names if run not in run_names]})]
+    )
     moved = matrices_changed(features) if len(series.run_names) > FEWEST else {}
     rows = metrics if log is None or log.logged is None else log.logged
     tables = {str(run): part for run, part in rows.groupby("run", sort=False)}
@@ -83,12 +85,12 @@ def measured_curves(series: SeriesTable, primary: Sequence[str]) -> dict[str, di
 
 def changed_of_store(store: Store) -> Changed:
     """Return a function from a run of a store to its matrices that ever changed; the store is read once."""
-    made: list[dict[str, dict[str, bool]]] = []
+    changes: list[dict[str, dict[str, bool]]] = []
 
     def changed(run: str) -> Mapping[str, bool]:
-        if not made:
-            made.append(matrices_changed(store.features(feature=[feature for _, feature in _STILL])))
-        return made[0].get(run, {})
+        if not changes:
+            changes.append(matrices_changed(store.features(feature=[feature for _, feature in _STILL])))
+        return changes[0].get(run, {})
 
     return changed
 
@@ -128,8 +130,8 @@ def matrices_changed(features: pd.DataFrame) -> dict[str, dict[str, bool]]:
     spans = spans[spans["count"] >= LEAST_CHECKPOINTS - updates.astype(int)]
     differ = spans["max"] - spans["min"] > _ROUNDING * spans["max"].abs()
     moved = differ.where(spans["feature"] != UPDATE_NORM.name, spans["max"] > 0)
-    found: dict[str, dict[str, bool]] = {}
+    changed_by_run: dict[str, dict[str, bool]] = {}
     for run, name, did in zip(spans["run"], spans["name"], moved, strict=True):
-        own = found.setdefault(str(run), {})
-        own[str(name)] = own.get(str(name), False) or bool(did)
-    return found
+        changed_here = changed_by_run.setdefault(str(run), {})
+        changed_here[str(name)] = changed_here.get(str(name), False) or bool(did)
+    return changed_by_run

@@ -69,12 +69,12 @@ def questions_of(subject: Subject) -> tuple[Question, ...]:
 
 def every_table() -> list[str]:
     """Return the names of the tables that any subject declares."""
-    return list(dict.fromkeys(one.name for subject in subjects().values() for one in tables_of(subject)))
+    return list(dict.fromkeys(table.name for subject in subjects().values() for table in tables_of(subject)))
 
 
 def every_question() -> list[str]:
     """Return the questions of every study, then those that any subject declares."""
-    declared = (one.name for subject in subjects().values() for one in questions_of(subject))
+    declared = (question.name for subject in subjects().values() for question in questions_of(subject))
     return list(dict.fromkeys((*QUESTIONS, *declared)))
 
 
@@ -86,16 +86,18 @@ def _declared(
         return ()
     where = f"subject {subject.name!r}: {field} is {place!r}"
     try:
-        found = tuple(pkgutil.resolve_name(place))
+        entries = tuple(pkgutil.resolve_name(place))
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InputError(f"{where}, which cannot be read ({error}); give MODULE:NAME of a tuple") from error
     seen = set(taken)
-    for one in found:
-        if not isinstance(one, kind):
+    for entry in entries:
+        if not isinstance(entry, kind):
             raise InputError(
-                f"{where}, which has a {type(one).__name__}; list only objects of {kind.__name__}"
+                f"{where}, which has a {type(entry).__name__}; list only objects of {kind.__name__}"
             )
-        if one.name in seen:
-            raise InputError(f"{where}, which has the name {one.name!r}, which is taken; choose another name")
-        seen.add(one.name)
-    return found
+        if entry.name in seen:
+            raise InputError(
+                f"{where}, which has the name {entry.name!r}, which is taken; choose another name"
+            )
+        seen.add(entry.name)
+    return entries

@@ -67,11 +67,11 @@ def plain_table(
     runs = frame[["run", *described]].drop_duplicates("run").reset_index(drop=True)
     if "parameters" in described:
         runs["parameters"] = _sizes(runs["parameters"])
-    known = [name for name in ("loss", "heldout_loss", *TARGETS) if name in frame]
+    target_names = [name for name in ("loss", "heldout_loss", *TARGETS) if name in frame]
     if not targets and scores is None:
-        _refuse_lost(frame, known)
+        _refuse_lost(frame, target_names)
     later = [name for name in WORKED_OUT if name not in frame] if "loss" in frame else []
-    wanted = list(dict.fromkeys([*known, *(name for name in targets if name not in later)]))
+    wanted = list(dict.fromkeys([*target_names, *(name for name in targets if name not in later)]))
     table = from_frame(frame.drop(columns=described), targets=wanted or ["loss"], runs=runs)
     untested = _untested(frame, [*described, *targets])
     table = replace(table, left_out={written.get(name, name): why for name, why in untested.items()})
@@ -113,22 +113,26 @@ def _without_copies(table: SeriesTable, written: Mapping[str, str]) -> SeriesTab
     `left_out` has them by the names that are `written` in the file.
     """
     columns = table.columns()
-    found = {**_constant(table.values, columns), **copies(table.values, table.targets, columns)}
-    if not found:
+    reasons = {**_constant(table.values, columns), **copies(table.values, table.targets, columns)}
+    if not reasons:
         return table
-    catalogue = table.catalogue[~table.catalogue["column"].isin(list(found))].reset_index(drop=True)
+    catalogue = table.catalogue[~table.catalogue["column"].isin(list(reasons))].reset_index(drop=True)
     return replace(
         table,
-        values=table.values.drop(columns=list(found)),
+        values=table.values.drop(columns=list(reasons)),
         catalogue=catalogue,
-        left_out={**table.left_out, **{written.get(column, column): why for column, why in found.items()}},
+        left_out={**table.left_out, **{written.get(column, column): why for column, why in reasons.items()}},
     )
 
 
 def _constant(values: pd.DataFrame, columns: Sequence[str]) -> dict[str, str]:
     """Return the columns that never change along a run, and why: the same value everywhere, or none."""
     still = set(columns).difference(changing(values, columns))
-    return {one: CONSTANT if values[one].notna().any() else NO_VALUE for one in columns if one in still}
+    return {
+        column: CONSTANT if values[column].notna().any() else NO_VALUE
+        for column in columns
+        if column in still
+    }
 
 
 def _sizes(given: pd.Series) -> pd.Series:
@@ -152,11 +156,11 @@ def _worked_out(table: SeriesTable, names: Sequence[str]) -> SeriesTable:
         piece, error = targets_of_run(rows, steps, sizes.get(str(run), np.nan), SMOOTH)
         pieces.append(piece.set_index(rows.index))
         errors.append(error.set_index(rows.index))
-    found, error = pd.concat(pieces), pd.concat(errors)
-    have = [name for name in names if found[name].notna().any()]
+    errors_by_form, error = pd.concat(pieces), pd.concat(errors)
+    have = [name for name in names if errors_by_form[name].notna().any()]
     values, spread = table.values.copy(), table.spread.copy()
     for name in have:
-        values.insert(list(values.columns).index("loss") + 1, name, found[name])
+        values.insert(list(values.columns).index("loss") + 1, name, errors_by_form[name])
         if name in error:
             spread[name] = error[name]
     return replace(table, values=values, spread=spread, targets=(*table.targets, *have))

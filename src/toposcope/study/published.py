@@ -59,11 +59,11 @@ class FixedPhases:
         >>> FixedPhases("a", (FixedPhase("rise", 0, 9, 1), FixedPhase("rest", 9, None, 0))).sentence()
         'rise (steps 0 to 9) and rest (from 9)'
         """
-        said = [
-            f"{one.name} ({f'from {one.low:,}' if one.high is None else _span(one.low, one.high)})"
-            for one in self.phases
+        spans = [
+            f"{phase.name} ({f'from {phase.low:,}' if phase.high is None else _span(phase.low, phase.high)})"
+            for phase in self.phases
         ]
-        return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+        return " and ".join([", ".join(spans[:-1]), spans[-1]] if len(spans) > 1 else spans)
 
 
 def _span(low: int, high: int) -> str:

@@ -107,12 +107,12 @@ def _predictions(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _null_p(x: np.ndarray, y: np.ndarray, error: np.ndarray) -> float:
     n = len(y)
     if n <= _ALL_UP_TO:
-        orders, own = [np.array(order) for order in itertools.permutations(range(n))], 0
+        orders, reaching = [np.array(order) for order in itertools.permutations(range(n))], 0
     else:
         g = rng(name="exponent shuffles", n=n)
-        orders, own = [g.permutation(n) for _ in range(PERMUTATIONS)], 1
+        orders, reaching = [g.permutation(n) for _ in range(PERMUTATIONS)], 1
     reached = [np.abs(_predictions(x, y[o])[0] - y[o]).mean() <= error.mean() + 1e-12 for o in orders]
-    return (own + int(np.sum(reached))) / (own + len(orders))
+    return (reaching + int(np.sum(reached))) / (reaching + len(orders))
 
 
 def exponent_recovery(table: SeriesTable, *, seen: float = SEEN) -> pd.DataFrame:
@@ -135,7 +135,7 @@ def exponent_recovery(table: SeriesTable, *, seen: float = SEEN) -> pd.DataFrame
     named = {name: [c for c in columns if c.startswith(f"{name}:")] for name in sets}
     sizes = table.parameters()
     wide["size"] = [math.log(sizes[run]) if run in sizes else math.nan for run in wide["run"]]
-    chosen: dict[str, list[str]] = {name: own for name, own in named.items() if own}
+    chosen: dict[str, list[str]] = {name: columns for name, columns in named.items() if columns}
     chosen["size"] = ["size"]
     return recover_exponents(wide, chosen, targets)
 
@@ -187,13 +187,15 @@ def _state(frame: pd.DataFrame, sets: Mapping[str, Sequence[str]], seen: float) 
     frame = frame[frame["step"] <= seen * frame["step"].max()]
     for name, columns in sets.items():
         for column in columns:
-            known = frame[["step", column]].dropna()
+            measured_rows = frame[["step", column]].dropna()
             value, slope = math.nan, math.nan
-            if len(known) >= 3:
-                series = known[column].to_numpy(float)
+            if len(measured_rows) >= 3:
+                series = measured_rows[column].to_numpy(float)
                 series = np.log(series) if (series > 0).all() else series
-                late = known["step"].to_numpy(float) >= min(known["step"].max() / 2, known["step"].iloc[-3])
-                clock = np.log(known["step"].to_numpy(float)[late] + 1.0)
+                late = measured_rows["step"].to_numpy(float) >= min(
+                    measured_rows["step"].max() / 2, measured_rows["step"].iloc[-3]
+                )
+                clock = np.log(measured_rows["step"].to_numpy(float)[late] + 1.0)
                 value, slope = float(series[-1]), float(np.polyfit(clock, series[late], 1)[0])
             out[f"{name}:{column}"], out[f"{name}:{column}:slope"] = value, slope
     return out

@@ -29,9 +29,9 @@ def with_role_means(rows: pd.DataFrame) -> pd.DataFrame:
     means = _role_means(rows)
     if means.empty:
         return rows
-    known, further = rows["column"].cat.categories, means["column"].cat.categories
-    names = known.append(further.difference(known, sort=False))
-    both = [one.assign(column=one["column"].cat.set_categories(names)) for one in (rows, means)]
+    categories, further = rows["column"].cat.categories, means["column"].cat.categories
+    names = categories.append(further.difference(categories, sort=False))
+    both = [row.assign(column=row["column"].cat.set_categories(names)) for row in (rows, means)]
     both[1]["part"] += int(rows["part"].max()) + 1
     return pd.concat(both, ignore_index=True)
 
@@ -42,7 +42,7 @@ def _role_means(rows: pd.DataFrame) -> pd.DataFrame:
     parts = rows.drop_duplicates("part")[[*cell, "scope", "name", "part"]].set_index("part")
     have = set(parts.loc[parts["scope"] == Scope.ROLE, cell].itertuples(index=False, name=None))
     single = parts["scope"].isin([Scope.MATRIX, Scope.HEAD])
-    lacking = np.array([one not in have for one in parts[cell].itertuples(index=False, name=None)], bool)
+    lacking = np.array([row not in have for row in parts[cell].itertuples(index=False, name=None)], bool)
     parts = parts[single & lacking]
     matrices = counted(rows[rows["part"].isin(parts.index)])[[*_KEYS, "part", "draw", "value"]]
     if matrices.empty:

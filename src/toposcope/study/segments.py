@@ -91,9 +91,11 @@ def segment_table(
     for run in table.run_names:
         frame = table.of_run(run)
         steps = frame["step"].to_numpy(float)
-        found = [segments(steps, frame[column].to_numpy(float), level=level) for column in columns]
-        adjusted = holm(np.array([series[0][_P] for series in found], float))
-        for column, series, p in zip(columns, found, adjusted, strict=True):
+        segments_by_column = [
+            segments(steps, frame[column].to_numpy(float), level=level) for column in columns
+        ]
+        adjusted = holm(np.array([series[0][_P] for series in segments_by_column], float))
+        for column, series, p in zip(columns, segments_by_column, adjusted, strict=True):
             if per_run and len(series) > 1 and p > level_of(usable(steps, steps)[0]):
                 series = _whole(steps, frame[column].to_numpy(float), len(series) - 1, level)
             rows += [(run, column, *row[: _P + 1], p, *row[_P + 2 :]) for row in series]
@@ -124,13 +126,13 @@ def segments(
     reason = why_not(change, scan(grid, change))
     if reason:
         return [_nothing("degenerate", reason)]
-    known = reference(steps)
-    found, p = search(grid, change, known, bar=level_of(steps))
-    undecided = "" if found else _undecided(known, scan(grid, change), p)
-    found = () if one else found
-    last = scan(grid, change, found)
+    null_reference = reference(steps)
+    bends, p = search(grid, change, null_reference, bar=level_of(steps))
+    undecided = "" if bends else _undecided(null_reference, scan(grid, change), p)
+    bends = () if one else bends
+    last = scan(grid, change, bends)
     bounds = sorted(
-        (at, change_at, i) for change_at in found for i, at in enumerate(edges(change_at, len(change)))
+        (at, change_at, i) for change_at in bends for i, at in enumerate(edges(change_at, len(change)))
     )
     rate = false_alarms(steps)
     rows: list[tuple[object, ...]] = []
@@ -139,7 +141,7 @@ def segments(
         first, end, kind = (steps[0], steps[0], "")
         if i:
             _, span, which = bounds[i - 1]
-            others = tuple(other for other in found if other != span)
+            others = tuple(other for other in bends if other != span)
             first, end, kind = _boundary(grid, change, span, which, others)
         slope, low, high = _slope(grid, change, last, a, b, level)
         direction = "rising" if low > 0 else "falling" if high < 0 else "flat"
@@ -151,15 +153,15 @@ def segments(
     return rows
 
 
-def _undecided(known: Reference, found: Scan, p: float) -> str:
+def _undecided(null_reference: Reference, best: Scan, p: float) -> str:
     """Return why a series without bends might still have some, or nothing."""
     if p <= FALSE_ALARMS:
         return UNEVEN.format(p=p)
-    bare = known.p_value(found.bare, found.persistence, found.unevenness)
+    bare = null_reference.p_value(best.bare, best.persistence, best.unevenness)
     if bare <= FALSE_ALARMS:
         return GENTLE.format(p=p)
-    own = known.kindly(found.gain, found.persistence, found.unevenness)
-    return CANNOT_TELL.format(p=p, own=own) if own <= FALSE_ALARMS else ""
+    kindly_p = null_reference.kindly(best.gain, best.persistence, best.unevenness)
+    return CANNOT_TELL.format(p=p, own=kindly_p) if kindly_p <= FALSE_ALARMS else ""
 
 
 def usable(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -206,35 +208,35 @@ def search(
     first = p_beyond(())
     if first > bar:
         return (), first
-    found = beyond(())
-    while len(found) < MOST_BENDS:
-        found = _placed(grid, change, found)
-        new = beyond(found)
-        if p_beyond(found) > bar:
-            more = beyond((*found, *new)) if new else ()
-            new = (*new, *more) if more and p_beyond((*found, *new)) <= LOOK_AHEAD else ()
+    spans_found = beyond(())
+    while len(spans_found) < MOST_BENDS:
+        spans_found = _placed(grid, change, spans_found)
+        new = beyond(spans_found)
+        if p_beyond(spans_found) > bar:
+            more = beyond((*spans_found, *new)) if new else ()
+            new = (*new, *more) if more and p_beyond((*spans_found, *new)) <= LOOK_AHEAD else ()
         if not new:
             break
-        found = (*found, *new)
-    return _placed(grid, change, found), first
+        spans_found = (*spans_found, *new)
+    return _placed(grid, change, spans_found), first
 
 
-def _placed(grid: Design, change: np.ndarray, found: tuple[Span, ...]) -> tuple[Span, ...]:
+def _placed(grid: Design, change: np.ndarray, spans_found: tuple[Span, ...]) -> tuple[Span, ...]:
     """Return the changes, each moved to its likeliest place given the others, twice."""
     n = len(change)
-    for at in [*range(len(found))] * 2 if len(found) > 1 else []:
-        others = (*found[:at], *found[at + 1 :])
+    for at in [*range(len(spans_found))] * 2 if len(spans_found) > 1 else []:
+        others = (*spans_found[:at], *spans_found[at + 1 :])
         taken = [edge for other in others for edge in edges(other, n)]
-        near = [(int(a), int(b)) for a, b in near_spans(found[at][0], found[at][1], n)]
+        near = [(int(a), int(b)) for a, b in near_spans(spans_found[at][0], spans_found[at][1], n)]
         free = [
             span
             for span in near
             if all(abs(edge - old) >= LEAST_SEGMENT for edge in edges(span, n) for old in taken)
         ]
         if free:
-            moved = free[scan(grid, change, others, grid.rows(free), found[at : at + 1]).place]
-            found = (*found[:at], moved, *found[at + 1 :])
-    return found
+            moved = free[scan(grid, change, others, grid.rows(free), spans_found[at : at + 1]).place]
+            spans_found = (*spans_found[:at], moved, *spans_found[at + 1 :])
+    return spans_found
 
 
 def _boundary(
@@ -245,11 +247,11 @@ def _boundary(
     taken = sorted(at for other in others for at in edges(other, n))
     low = max((at for at in taken if at < edges(span, n)[which]), default=0)
     high = min((at for at in taken if at > edges(span, n)[which]), default=n)
-    moved = [one for one in _moves(span, which, n) if low < edges(one, n)[which] < high or one == span]
+    moved = [move for move in _moves(span, which, n) if low < edges(move, n)[which] < high or move == span]
     profile = scan(grid, change, others, grid.rows(moved), (span,)).profile
     inside = [
-        edges(one, n)[which]
-        for one, value in zip(moved, profile, strict=True)
+        edges(moved_span, n)[which]
+        for moved_span, value in zip(moved, profile, strict=True)
         if value >= profile.max() - BOUNDARY_DROP
     ]
     at = edges(span, n)[which]
@@ -281,8 +283,8 @@ def _sharp(grid: Design, change: np.ndarray, span: Span, others: tuple[Span, ...
         turns = grid.clock * np.clip((index - first + 1) / width, 0.0, 1.0)
         moves = np.where((index >= first) & (index < first + width), 1.0, 0.0)
         rows = turns if span[1] >= n else moves
-        found = scan(grid, change, others, rows / rows.sum(axis=1, keepdims=True), (span,))
-        if best - found.profile.max() <= SHARP_DROP:
+        rescan = scan(grid, change, others, rows / rows.sum(axis=1, keepdims=True), (span,))
+        if best - rescan.profile.max() <= SHARP_DROP:
             return False
     return True
 
@@ -310,13 +312,13 @@ def _nothing(status: str, reason: str) -> tuple[object, ...]:
 
 
 def _slope(
-    grid: Design, change: np.ndarray, found: Scan, a: int, b: int, level: float
+    grid: Design, change: np.ndarray, best: Scan, a: int, b: int, level: float
 ) -> tuple[float, float, float]:
     """Return the mean slope of a segment, its whole change over its whole clock, with Student's interval."""
     span = grid.clock[a:b].sum()
-    size = found.sigma[a:b]
-    variance = found.variance * float(size @ scipy.linalg.toeplitz(covariances(found.model, b - a)) @ size)
+    size = best.sigma[a:b]
+    variance = best.variance * float(size @ scipy.linalg.toeplitz(covariances(best.model, b - a)) @ size)
     slope = float(change[a:b].sum() / span)
-    degrees = max(len(change) - found.trends - 1, 1)
+    degrees = max(len(change) - best.trends - 1, 1)
     half = float(student_quantile(0.5 + level / 2, degrees) * np.sqrt(variance) / span)
     return slope, slope - half, slope + half

@@ -80,9 +80,9 @@ def studies_of(source: Opened, request: StudyRequest) -> tuple[list[Study], list
         return whole, whole
     every = {study.subject.name: study for study in whole}
     split = [
-        [replace(study, among=every[study.subject.name]) for study in _of_store(read, one, group)]
+        [replace(study, among=every[study.subject.name]) for study in _of_store(read, sub_request, group)]
         for group in groups
-        for one in [request.of(group)]
+        for sub_request in [request.of(group)]
     ]
     order = [study.subject.name for study in whole]
     return sorted((s for part in split for s in part), key=lambda s: order.index(s.subject.name)), whole
@@ -98,7 +98,7 @@ def logs_as_one(given: Sequence[Opened], request: StudyRequest) -> Log | None:
     InputError
         When two runs have one name.
     """
-    paths = [str(one) for one in given if isinstance(one, str | Path) and is_log(one)]
+    paths = [str(source) for source in given if isinstance(source, str | Path) and is_log(source)]
     if len(paths) < 2 or len(paths) < len(given):
         return None
     names = table_names(paths)
@@ -106,7 +106,7 @@ def logs_as_one(given: Sequence[Opened], request: StudyRequest) -> Log | None:
     taken: dict[str, str] = {}
     for path in paths:
         log = planned_beside(_read(path, request), Path(path))
-        taken |= {known: column for known, column in log.taken.items() if known not in taken}
+        taken |= {role: column for role, column in log.taken.items() if role not in taken}
         dialects.append(log.dialect)
         for run in _single_runs(log):
             name = ": ".join(filter(None, (names.get(path, path), run.name)))
@@ -149,9 +149,9 @@ def _other_runs(log: Log, without: tuple[str, ...]) -> Log:
     if not without:
         return log
     parts = [
-        replace(one, table=without_runs(one.table, without)) for one in log.runs if one.name not in without
+        replace(run, table=without_runs(run.table, without)) for run in log.runs if run.name not in without
     ]
-    return replace(log, runs=tuple(one for one in parts if len(one.table)))
+    return replace(log, runs=tuple(part for part in parts if len(part.table)))
 
 
 @dataclass(frozen=True)
@@ -202,10 +202,10 @@ def _of_store(read: _StoreTables, request: StudyRequest, group: Group | None) ->
             return table
         return table[table["run"].isin(group.runs)].reset_index(drop=True)
 
-    found = []
+    studies_found = []
     for subject, rows in rows_of(mine(read.features), read.catalogue):
         diagrams = read.diagrams(subject)
-        made = study_of_rows(
+        study = study_of_rows(
             subject, rows, mine(read.metrics), mine(read.runs), catalogue=read.catalogue,
             diagrams=None if diagrams is None else mine(diagrams), audit=mine(read.audit),
             provenance=dict(read.stated),
@@ -213,8 +213,8 @@ def _of_store(read: _StoreTables, request: StudyRequest, group: Group | None) ->
             kept=read.store.path / subject.folder if subject.folder else None, gone=read.gone,
             replaced=_replaced(read.store, mine(read.runs)),
         )  # fmt: skip
-        found.append(replace(made, group=group))
-    return found
+        studies_found.append(replace(study, group=group))
+    return studies_found
 
 
 def _split_table(
@@ -234,8 +234,8 @@ def _split_table(
         mine = frame[frame["run"].astype(str).isin(group.runs)]
         filled = mine[[c for c in mine if mine[c].notna().any() or c in request.columns]]
         log = None if whole.log is None else _of_runs(whole.log, group.runs)
-        made = _of_table(filled, request.of(group), log)
-        split.append(replace(made, group=group, among=whole, read=whole.read))
+        group_study = _of_table(filled, request.of(group), log)
+        split.append(replace(group_study, group=group, among=whole, read=whole.read))
     return split, [whole]
 
 
@@ -295,9 +295,11 @@ def _logged(read: Log, place: Path | None) -> StudyRows | None:
 
 def _of_runs(log: StudyRows, runs: Collection[str]) -> StudyRows:
     """Return what a log says about some of its runs."""
-    metrics, known = (table[table["run"].astype(str).isin(list(runs))] for table in (log.metrics, log.runs))
+    metrics, run_rows = (
+        table[table["run"].astype(str).isin(list(runs))] for table in (log.metrics, log.runs)
+    )
     wide = None if log.wide is None else log.wide[log.wide["run"].astype(str).isin(list(runs))]
-    return replace(log, metrics=metrics, runs=known, wide=wide)
+    return replace(log, metrics=metrics, runs=run_rows, wide=wide)
 
 
 def _of_table(frame: pd.DataFrame, request: StudyRequest, log: StudyRows | None) -> Study:
@@ -354,11 +356,11 @@ def _refuse_columns(columns: tuple[str, ...], series: SeriesTable, subject: Subj
 def complete_runs(series: SeriesTable) -> pd.DataFrame:
     """Return the runs table with a line for every run that has features, in the order of their size."""
     wanted = ["run", "family", "parameters", "seed", "schedule", "corpus", "uri"]
-    known = series.runs.reindex(columns=wanted).drop_duplicates("run").set_index("run")
-    known = known.reindex(series.run_names).reset_index()
-    known["family"] = known["family"].astype(object).where(known["family"].notna(), "").astype(str)
-    known["parameters"] = known["parameters"].fillna(0).astype(int)
-    return known
+    run_rows = series.runs.reindex(columns=wanted).drop_duplicates("run").set_index("run")
+    run_rows = run_rows.reindex(series.run_names).reset_index()
+    run_rows["family"] = run_rows["family"].astype(object).where(run_rows["family"].notna(), "").astype(str)
+    run_rows["parameters"] = run_rows["parameters"].fillna(0).astype(int)
+    return run_rows
 
 
 def _without(series: SeriesTable, words: str) -> SeriesTable:
@@ -379,20 +381,20 @@ def chosen_target(series: SeriesTable, wanted: str | None, *, preferred: Sequenc
     """
     if wanted is not None:
         columns = [column for column in series.columns() if column in series.values]
-        found = [name for name in (*series.targets, *columns) if name == wanted]
-        found = found or [column for column in columns if column.endswith(f"/{wanted}")]
-        if len(found) != 1:
+        matching = [name for name in (*series.targets, *columns) if name == wanted]
+        matching = matching or [column for column in columns if column.endswith(f"/{wanted}")]
+        if len(matching) != 1:
             usable = [name for name in series.targets if series.values[name].notna().any()]
             have = f"name {', '.join(usable)}, or" if usable else "it has no loss; name"
             near = did_you_mean(wanted, [*usable, *columns])
             raise InputError(
                 "no such target", argument="target", value=wanted, remedy=f"{have} one of its features{near}"
             )
-        return found[0]
+        return matching[0]
     there = [name for name in preferred if name in series.targets]
     for name in there:
-        known = series.values.groupby("run")[name].apply(lambda values: values.notna().mean())
-        if (known > 0.5).all():
+        measured_share = series.values.groupby("run")[name].apply(lambda values: values.notna().mean())
+        if (measured_share > 0.5).all():
             return name
     return max(there, key=lambda name: series.values[name].notna().mean(), default="")
 
@@ -405,8 +407,8 @@ def chosen_targets(
     If `wanted` were requested, only these and the further ones are used; otherwise the usual losses are.
     Qualities in the rows that the subject does not prefer count as brought along.
     """
-    known = {*subject.targets, *series.default_targets}
-    along = {*brought, *(name for name in series.own if name not in known)}
+    targets_declared = {*subject.targets, *series.default_targets}
+    along = {*brought, *(name for name in series.own if name not in targets_declared)}
     more = tuple(name for name in series.targets if name in along and name != target)
     chosen = wanted if wanted else series.default_targets
     first = [target] if target else []

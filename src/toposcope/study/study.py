@@ -23,7 +23,9 @@ class Study(StudyTables):
     @property
     def aside(self) -> bool:
         """Whether all its runs are called odd by another study, which compares them with their siblings."""
-        return self.among is not None and {one.run for one in self.odd.found} >= set(self.series.run_names)
+        return self.among is not None and {odd_run.run for odd_run in self.odd.found} >= set(
+            self.series.run_names
+        )
 
     @cached_property
     def findings(self) -> Findings:

@@ -66,7 +66,7 @@ def log_from_frame(
     ('left out, text or the same at every step: seed', 'taken as features: h0')
     """
     frame = with_index(frame)
-    chosen = as_named(column, [str(one) for one in frame], rename or {})
+    chosen = as_named(column, [str(name) for name in frame], rename or {})
     read = log_of_table(frame, label, rename=chosen, keep=unknown(column))
     return log_of_read(read, name="run", column=column, copies=copies)
 
@@ -96,7 +96,9 @@ def rows_of_log(log: Log, column: str = "loss", copies: Copies | None = None) ->
     runs = pd.DataFrame({
         "run": [run.name for run in log.runs], "parameters": [run.parameters for run in log.runs],
     })  # fmt: skip
-    for kind in (one for one in DESCRIBES if any(one in run.config for run in log.runs)):
+    for kind in (
+        description for description in DESCRIBES if any(description in run.config for run in log.runs)
+    ):
         runs[kind] = pd.Series([run.config.get(kind) for run in log.runs], dtype=object)
     if any(run.config.keys() - {*DESCRIBES} for run in log.runs):
         facts = [{k: v for k, v in run.config.items() if k not in DESCRIBES} for run in log.runs]

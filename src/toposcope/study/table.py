@@ -100,8 +100,8 @@ class SeriesTable:
     def feature_label(self, probe: str, feature: str) -> str:
         """Return the name of a feature of the whole model."""
         mine = (self.catalogue["probe"] == probe) & (self.catalogue["feature"] == feature)
-        found = self.catalogue.loc[mine, "column"]
-        return self.label(str(found.iloc[0]) if len(found) else feature)
+        columns = self.catalogue.loc[mine, "column"]
+        return self.label(str(columns.iloc[0]) if len(columns) else feature)
 
     def of_run(self, run: str) -> pd.DataFrame:
         """Return the rows of one run, by step."""
@@ -115,8 +115,10 @@ class SeriesTable:
         """Return run -> number of trainable parameters, for the runs that state it."""
         if "parameters" not in self.runs:
             return {}
-        known = self.runs.dropna(subset=["parameters"])
-        return {run: int(n) for run, n in zip(known["run"], known["parameters"], strict=True) if n > 0}
+        sized_runs = self.runs.dropna(subset=["parameters"])
+        return {
+            run: int(n) for run, n in zip(sized_runs["run"], sized_runs["parameters"], strict=True) if n > 0
+        }
 
 
 def series_table(
@@ -202,7 +204,9 @@ def _joined(
         raise InputError("features: no finite value is left; check the status and note of the rows")
     means = _over_draws(good)
     columns = describe(rows, catalogue, means[2].max())
-    values, spread, draws = (one.reindex(columns=list(columns["column"])).reset_index() for one in means)
+    values, spread, draws = (
+        wide_table.reindex(columns=list(columns["column"])).reset_index() for wide_table in means
+    )
     runs = pd.DataFrame(columns=["run"]) if runs is None else runs.reset_index(drop=True)
     values, spread, names, problems = add_targets(values, spread, metrics, runs, smooth=smooth)
     odd = infinite.groupby(["probe", "feature"], sort=True).size()
@@ -211,10 +215,12 @@ def _joined(
         SeriesTable(values, spread, columns, names, runs, problems, draws=draws),
         own_targets(rows, catalogue),
     )
-    own = table.targets[len(names) :]
+    extra_targets = table.targets[len(names) :]
     declared = set() if catalogue is None else set(catalogue["feature"])
     undeclared = tuple(name for name in dict.fromkeys(columns["feature"]) if name not in declared)
-    table = replace(table, own=own, losses=own_losses(own, catalogue), undeclared=undeclared)
+    table = replace(
+        table, own=extra_targets, losses=own_losses(extra_targets, catalogue), undeclared=undeclared
+    )
     return table if targets is None else with_targets(table, targets)
 
 

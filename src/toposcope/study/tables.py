@@ -107,8 +107,8 @@ class StudyTables:
         """
         if make not in self._results:
             self._results[make] = make(self)
-        made: Made = self._results[make]
-        return made
+        result: Made = self._results[make]
+        return result
 
     @cached_property
     def _results(self) -> dict[Callable[..., Any], Any]:
@@ -120,7 +120,9 @@ class StudyTables:
     @cached_property
     def own(self) -> Tables:
         """The tables that its subject declares, by name, each computed on first use."""
-        return Tables(**{one.name: partial(self._own, one.name, one.make) for one in tables_of(self.subject)})
+        return Tables(
+            **{table.name: partial(self._own, table.name, table.make) for table in tables_of(self.subject)}
+        )
 
     @cached_property
     def questions(self) -> tuple[Question, ...]:
@@ -214,8 +216,8 @@ class StudyTables:
     def families(self) -> pd.DataFrame:
         """Every feature with every target over all runs: one test each, which carries the verdict."""
         at_work = self.__dict__.get("_judging")
-        made = self._made("families", self._judge if at_work is None else at_work.result)
-        return with_unconverged_named(made, self.features, self.series.values)
+        family_rows = self._made("families", self._judge if at_work is None else at_work.result)
+        return with_unconverged_named(family_rows, self.features, self.series.values)
 
     @cached_property
     def _judging(self) -> Future[pd.DataFrame]:
@@ -231,14 +233,14 @@ class StudyTables:
         return self._made("confounds", self._confounds)
 
     def _confounds(self) -> pd.DataFrame:
-        known = self.series.catalogue.set_index("column")["kind"]
-        of_kind = {str(known[column]): column for column in reversed(self.leads(Use.CONTROL))}
+        kinds = self.series.catalogue.set_index("column")["kind"]
+        of_kind = {str(kinds[column]): column for column in reversed(self.leads(Use.CONTROL))}
         controls = {name: of_kind[kind] for name, kind in CONTROLS.items() if kind in of_kind}
         names = [self.target, *self.further] if self.target else list(self.further)
         if not controls or not names:
             return pd.DataFrame()
-        made = [confound_table(self.series, t, self.columns, controls).assign(target=t) for t in names]
-        return pd.concat(made, ignore_index=True)
+        tables = [confound_table(self.series, t, self.columns, controls).assign(target=t) for t in names]
+        return pd.concat(tables, ignore_index=True)
 
     @cached_property
     def replicates(self) -> pd.DataFrame:
@@ -333,10 +335,10 @@ class StudyTables:
     def odd(self) -> OddRuns:
         """Which runs are not like their siblings, those with another setting included."""
         whole = self.among or self
-        found = odd_of_measured(
+        odd_runs = odd_of_measured(
             whole.series, whole.labels.primary(), whole.features, whole.log, whole.subject.name
         )
-        return found.of(self.series.run_names)
+        return odd_runs.of(self.series.run_names)
 
     def has(self, feature: str, *, probe: str) -> bool:
         """Return whether a probe measured a feature of this name with a value that counts."""

@@ -39,7 +39,9 @@ def target_labels() -> Mapping[str, str]:
     A target from a feature has the feature's name; any other, that of its column.
     """
     features = [feature for declared in declared_features().values() for feature in declared]
-    return _LOG_LABELS | {one.target: f"log {one.label}" for one in features if one.log_target}
+    return _LOG_LABELS | {
+        feature.target: f"log {feature.label}" for feature in features if feature.log_target
+    }
 
 
 def read_targets(path: str | Path) -> pd.DataFrame:
@@ -121,8 +123,10 @@ def _steps(frame: pd.DataFrame, path: Path) -> pd.Series:
         bad = ~(steps >= 0) | (steps % 1 != 0)
         shown = frame.loc[bad, "step"]
     elif "revision" in frame:
-        found = [step_of(str(name)) for name in frame["revision"]]
-        steps = pd.Series([np.nan if step is None else float(step) for step in found], index=frame.index)
+        found_steps = [step_of(str(name)) for name in frame["revision"]]
+        steps = pd.Series(
+            [np.nan if step is None else float(step) for step in found_steps], index=frame.index
+        )
         bad = steps.isna()
         shown = frame.loc[bad, "revision"]
     else:
@@ -146,7 +150,7 @@ def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) ->
     >>> own_targets(rows)[["target", "value"]].values.tolist()
     [['log_perplexity', 1.0]]
     """
-    found = [pd.DataFrame(columns=list(COLUMNS))]
+    tables = [pd.DataFrame(columns=list(COLUMNS))]
     for line in _giving_targets(declared):
         mine = features[(features["probe"] == line["probe"]) & (features["feature"] == line["feature"])]
         if mine.empty:
@@ -159,9 +163,9 @@ def own_targets(features: pd.DataFrame, declared: pd.DataFrame | None = None) ->
             mine = mine.assign(value=np.log(mine["value"]))
         if "draw" in mine and mine["draw"].notna().any():
             mine = over_draws(mine)[["run", "step", "value"]]
-        found.append(mine.assign(target=line["target"], status="ok", reason=""))
-    found = [part for part in found if len(part)] or found[:1]
-    return pd.concat(found, ignore_index=True)[list(COLUMNS)]
+        tables.append(mine.assign(target=line["target"], status="ok", reason=""))
+    tables = [part for part in tables if len(part)] or tables[:1]
+    return pd.concat(tables, ignore_index=True)[list(COLUMNS)]
 
 
 def own_losses(names: Sequence[str], declared: pd.DataFrame | None = None) -> dict[str, tuple[str, str]]:
@@ -206,8 +210,8 @@ def join_targets(
         raise InputError(
             f"target {clash[0]!r} has the name of another column of the table; rename it in the file"
         )
-    known = pd.MultiIndex.from_frame(values[["run", "step"]])
-    fits = pd.MultiIndex.from_frame(targets[["run", "step"]]).isin(known)
+    measured_index = pd.MultiIndex.from_frame(values[["run", "step"]])
+    fits = pd.MultiIndex.from_frame(targets[["run", "step"]]).isin(measured_index)
     if not fits.any():
         have, given = values["run"].unique()[:_LISTED], targets["run"].unique()[:_LISTED]
         raise InputError(
@@ -216,7 +220,7 @@ def join_targets(
         )
     again = targets.duplicated(["run", "step", "target"], keep="last")
     once = targets[fits & ~again]
-    wide = once.pivot(index=["run", "step"], columns="target", values="value").reindex(known)
+    wide = once.pivot(index=["run", "step"], columns="target", values="value").reindex(measured_index)
     joined = wide[list(names)].reset_index(drop=True)
     place = 2 + sum(column in values for column in ("tokens", "weight_norm")) + len(taken)
     parts = [values.iloc[:, :place], joined, values.iloc[:, place:]]

@@ -122,8 +122,8 @@ def check_declared(probe: Probe, rows: Iterable[Row]) -> None:
     InputError
         Naming the first such feature.
     """
-    known = {feature.name for feature in probe.features}
-    unknown = sorted({row.feature for row in rows} - known)
+    names = {feature.name for feature in probe.features}
+    unknown = sorted({row.feature for row in rows} - names)
     if unknown:
         raise InputError(
             f"probe {probe.name!r} measured {unknown[0]!r} without declaring it; add a Feature of this name "

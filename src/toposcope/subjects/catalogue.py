@@ -63,12 +63,14 @@ def _ours() -> pd.DataFrame:
 
 def _filled(line: dict[Hashable, Any]) -> dict[Hashable, Any]:
     ours = {feature.name: feature for feature in declared_features().get(line["probe"], ())}
-    known = ours.get(line["feature"])
-    if known is None:
+    declared = ours.get(line["feature"])
+    if declared is None:
         probe = str(line["probe"])
-        named = [one.name for one in own_subjects() if one.prefix and probe.startswith(one.prefix)]
+        named = [
+            subject.name for subject in own_subjects() if subject.prefix and probe.startswith(subject.prefix)
+        ]
         return {**line, "about": str(named[0] if named else About.WEIGHTS), "leads": []}
-    return {**line, **{name: declared_line(line["probe"], known)[name] for name in _ADDED}}
+    return {**line, **{name: declared_line(line["probe"], declared)[name] for name in _ADDED}}
 
 
 def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.Series:
@@ -78,8 +80,8 @@ def about(features: pd.DataFrame, catalogue: pd.DataFrame | None = None) -> pd.S
     ['weights', 'weights']
     """
     lines = completed(catalogue)[["probe", "feature", "about"]].drop_duplicates(["probe", "feature"])
-    found = features[["probe", "feature"]].merge(lines, on=["probe", "feature"], how="left")["about"]
-    return found.fillna(str(About.WEIGHTS)).set_axis(features.index)
+    merged = features[["probe", "feature"]].merge(lines, on=["probe", "feature"], how="left")["about"]
+    return merged.fillna(str(About.WEIGHTS)).set_axis(features.index)
 
 
 def rows_of(
@@ -97,10 +99,10 @@ def rows_of(
         subject = subject_of(name)
         if not set(features.loc[of == name, "probe"]) <= set(subject.never_alone):
             measured[name] = subject
-    guests = [one for one in measured.values() if set(one.within) & set(measured)]
-    found = []
+    guests = [subject for subject in measured.values() if set(subject.within) & set(measured)]
+    parts = []
     for name, subject in measured.items():
         if subject not in guests:
-            mine = of.isin([name, *(one.name for one in guests if name in one.within)])
-            found.append((subject, features[mine]))
-    return sorted(found, key=lambda pair: pair[0].order)
+            mine = of.isin([name, *(guest.name for guest in guests if name in guest.within)])
+            parts.append((subject, features[mine]))
+    return sorted(parts, key=lambda pair: pair[0].order)

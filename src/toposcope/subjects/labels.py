@@ -68,7 +68,7 @@ def groups(labels: Iterable[Label], whole: str) -> dict[Label, Callable[[Label],
     There is one for the whole model, called `whole`, and one for each role that occurs.
     """
     roles = sorted({label.role for label in labels})
-    found: dict[Label, Callable[[Label], bool]] = {Label(whole): lambda _: True}
+    groups_by_label: dict[Label, Callable[[Label], bool]] = {Label(whole): lambda _: True}
     for role in roles:
-        found[Label("role", role, scope=Scope.ROLE)] = lambda label, role=role: label.role == role  # type: ignore[misc]
-    return found
+        groups_by_label[Label("role", role, scope=Scope.ROLE)] = lambda label, role=role: label.role == role  # type: ignore[misc]
+    return groups_by_label

@@ -100,17 +100,17 @@ def further_probes(names: Iterable[str], *, known: Sequence[str]) -> list[Probe]
     InputError
         When a name is unknown, a module cannot be imported, or what it names is no probe.
     """
-    found = [_imported(name) if ":" in name else _installed(name, known) for name in names]
-    return list({probe.name: probe for probe in found}.values())
+    probes = [_imported(name) if ":" in name else _installed(name, known) for name in names]
+    return list({probe.name: probe for probe in probes}.values())
 
 
-def _installed(name: str, known: Sequence[str]) -> Probe:
-    found = entry_points(group=GROUP)
-    for point in found:
+def _installed(name: str, known_names: Sequence[str]) -> Probe:
+    points = entry_points(group=GROUP)
+    for point in points:
         if point.name == name:
             return _imported(point.value)
-    offered = ", ".join([*known, *sorted(point.name for point in found)])
-    near = did_you_mean(name, [*known, *(point.name for point in found)])
+    offered = ", ".join([*known_names, *sorted(point.name for point in points)])
+    near = did_you_mean(name, [*known_names, *(point.name for point in points)])
     raise InputError(
         "no such probe", argument="features", value=name, remedy=f"use {offered}, or MODULE:CLASS{near}"
     )
@@ -121,7 +121,7 @@ def _imported(spec: str) -> Probe:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        made = getattr(importlib.import_module(module_name), attribute)
+        probe = getattr(importlib.import_module(module_name), attribute)
     except (Exception, SystemExit) as error:  # a package's own module may do anything while it is imported
         raise InputError(
             f"{type(error).__name__}: {error}",
@@ -129,9 +129,9 @@ def _imported(spec: str) -> Probe:
             value=spec,
             remedy="give MODULE:CLASS of a module on the path",
         ) from error
-    if isinstance(made, type) and issubclass(made, Probe):
+    if isinstance(probe, type) and issubclass(probe, Probe):
         try:
-            made = made()
+            probe = probe()
         except (Exception, SystemExit) as error:
             raise InputError(
                 f"{type(error).__name__}: {error}",
@@ -139,22 +139,22 @@ def _imported(spec: str) -> Probe:
                 value=spec,
                 remedy="give every field of the probe a default",
             ) from error
-    if not isinstance(made, Probe):
+    if not isinstance(probe, Probe):
         raise InputError(
             "not a probe", argument="features", value=spec, remedy="derive it from toposcope.Probe"
         )
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", made.name):
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", probe.name):
         raise InputError(
-            f"the name {made.name!r} may contain only letters, digits, - and _",
+            f"the name {probe.name!r} may contain only letters, digits, - and _",
             argument="features",
             value=spec,
             remedy="change it",
         )
-    if not made.features:
+    if not probe.features:
         raise InputError(
             "the probe declares no feature",
             argument="features",
             value=spec,
             remedy="list them in its `features`",
         )
-    return made
+    return probe

@@ -56,10 +56,10 @@ def _now(value: T | Callable[[], T]) -> T:
 def options_of(request: type) -> Iterator[tuple[dataclasses.Field[Any], type, CommandOption]]:
     """Yield the fields of a request that are options, each with the type of its value."""
     hints = typing.get_type_hints(request)
-    for known in dataclasses.fields(request):
-        described = known.metadata.get(_KEY)
+    for field in dataclasses.fields(request):
+        described = field.metadata.get(_KEY)
         if described is not None:
-            yield known, _plain(hints[known.name]), described()
+            yield field, _plain(hints[field.name]), described()
 
 
 def make_tuples(request: object) -> None:
@@ -88,8 +88,8 @@ def make_tuples(request: object) -> None:
 
 
 def _tuple_fields(request: object) -> frozenset[str]:
-    known = dataclasses.fields(request)  # type: ignore[arg-type]
-    return frozenset(field.name for field in known if isinstance(field.default, tuple))
+    fields = dataclasses.fields(request)  # type: ignore[arg-type]
+    return frozenset(field.name for field in fields if isinstance(field.default, tuple))
 
 
 def check_counts(request: object, least: Mapping[str, int]) -> None:
@@ -117,12 +117,12 @@ def check_choices(request: object, choices: Mapping[str, Collection[object]]) ->
         Naming the first such setting.
     """
     several = _tuple_fields(request)
-    for name, known in choices.items():
+    for name, allowed in choices.items():
         value = getattr(request, name)
-        for one in value if name in several else (value,):
-            if one not in tuple(known):  # a tuple takes values without a hash, too
+        for item in value if name in several else (value,):
+            if item not in tuple(allowed):  # a tuple takes values without a hash, too
                 raise InputError(
-                    "unknown", argument=name, value=one, remedy=f"choose {', '.join(map(str, known))}"
+                    "unknown", argument=name, value=item, remedy=f"choose {', '.join(map(str, allowed))}"
                 )
 
 

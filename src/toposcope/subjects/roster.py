@@ -36,23 +36,26 @@ def own_subjects() -> tuple[Subject, ...]:
 @functools.cache
 def subjects() -> Mapping[str, Subject]:
     """Return every subject by its name, in the order of the page; an unsound one of a package is left out."""
-    found: dict[str, Subject] = {subject.name: subject for subject in own_subjects()}
-    for one in brought(GROUP, Subject):
-        if one.name in found:
-            leave_out(f"{GROUP}: the name {one.name!r} is taken; rename the subject of the package")
+    subjects_by_name: dict[str, Subject] = {subject.name: subject for subject in own_subjects()}
+    for offered in brought(GROUP, Subject):
+        if offered.name in subjects_by_name:
+            leave_out(f"{GROUP}: the name {offered.name!r} is taken; rename the subject of the package")
         else:
-            found[one.name] = one
-    return dict(sorted(found.items(), key=lambda item: item[1].order))
+            subjects_by_name[offered.name] = offered
+    return dict(sorted(subjects_by_name.items(), key=lambda item: item[1].order))
 
 
 def with_made_command() -> dict[str, Subject]:
     """Return the subjects whose command is made from their request; no subject with its own is imported."""
     folders = [folder for folder in FOLDERS if folder not in COMMANDS_OF]
-    made = [*map(_of_folder, folders), *(one for one in brought(GROUP, Subject) if one.name not in FOLDERS)]
+    with_command = [
+        *map(_of_folder, folders),
+        *(subject for subject in brought(GROUP, Subject) if subject.name not in FOLDERS),
+    ]
     chosen: dict[str, Subject] = {}
-    for one in made:
-        if one.measurable:
-            chosen.setdefault(one.name, one)
+    for subject in with_command:
+        if subject.measurable:
+            chosen.setdefault(subject.name, subject)
     return dict(sorted(chosen.items(), key=lambda item: item[1].order))
 
 
@@ -70,8 +73,11 @@ def users_of(name: str) -> tuple[str, ...]:
     every = subjects()
     of_ours = [every[folder] for folder in FOLDERS if folder in every]
     ordered = list(dict.fromkeys([*of_ours, *every.values()]))
-    saved = any(name in one.uses_saved for one in ordered)
-    return (*(str(one.name) for one in ordered if name in one.uses), *((SAVED_STATES,) if saved else ()))
+    saved = any(name in subject.uses_saved for subject in ordered)
+    return (
+        *(str(subject.name) for subject in ordered if name in subject.uses),
+        *((SAVED_STATES,) if saved else ()),
+    )
 
 
 def subject_measured(names: Collection[str]) -> Subject:
@@ -82,15 +88,15 @@ def subject_measured(names: Collection[str]) -> Subject:
     """
     every = subjects()
     # of names of several subjects the later one decides: `gradients` stands beside those of weights
-    own = [every[folder] for folder in reversed(FOLDERS) if folder in every]
-    further = [one for one in every.values() if one not in own]
-    named = (one for one in (*further, *own) if {*names} & {one.name, *one.features})
+    own_here = [every[folder] for folder in reversed(FOLDERS) if folder in every]
+    further = [subject for subject in every.values() if subject not in own_here]
+    named = (subject for subject in (*further, *own_here) if {*names} & {subject.name, *subject.features})
     return next(named, every[FOLDERS[0]])
 
 
 def measurable() -> dict[str, Subject]:
     """Return the subjects that are measured from a request alone: not the package's first four."""
-    return {name: one for name, one in subjects().items() if one.measurable}
+    return {name: subject for name, subject in subjects().items() if subject.measurable}
 
 
 def further_subject(features: Sequence[str]) -> Subject | None:
@@ -102,15 +108,15 @@ def further_subject(features: Sequence[str]) -> Subject | None:
         If there are other features beside it: a store has one request.
     """
     further = measurable()
-    found = [further[name] for name in features if name in further]
-    if found and len(features) > 1:
+    alone_features = [further[name] for name in features if name in further]
+    if alone_features and len(features) > 1:
         raise InputError(
-            f"{found[0].name} cannot be combined with other features",
+            f"{alone_features[0].name} cannot be combined with other features",
             argument="features",
             value=",".join(features),
             remedy="name only it",
         )
-    return found[0] if found else None
+    return alone_features[0] if alone_features else None
 
 
 def subject_of(name: str) -> Subject:
@@ -121,9 +127,9 @@ def subject_of(name: str) -> Subject:
     >>> subject_of("weights").heading, subject_of("attention").heading
     ('Weights', 'Attention')
     """
-    found = subjects().get(name)
-    if found is not None:
-        return found
+    subject = subjects().get(name)
+    if subject is not None:
+        return subject
     return Subject(
         name=name, heading=name.capitalize(), topology=f"the topology of {name}",
         title=f"Features of {name} during training.", null=f"the nulls of {name}",

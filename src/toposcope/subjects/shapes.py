@@ -54,11 +54,11 @@ class CloudShape:
 
 def diagram_features(diagrams: Iterable[Diagram]) -> dict[str, float]:
     """Return `h0_count`, `h0_total`, ... : the summaries of diagrams, one of each dimension."""
-    found: dict[str, float] = {}
+    features: dict[str, float] = {}
     for diagram in diagrams:
         values = summaries(diagram)
-        found |= {f"h{diagram.dim}_{name}": values[name] for name in _FEATURES}
-    return found
+        features |= {f"h{diagram.dim}_{name}": values[name] for name in _FEATURES}
+    return features
 
 
 def measure_shapes(
@@ -70,13 +70,16 @@ def measure_shapes(
     notes: Sequence[str] | None = None,
 ) -> list[CloudShape]:
     """Return the shape of each cloud, given by its distances (n, n); small ones share the cores."""
-    found = rips_batch(list(distances), maxdim=maxdim, metric="precomputed", thresh=thresh)
+    diagrams_of_clouds = rips_batch(list(distances), maxdim=maxdim, metric="precomputed", thresh=thresh)
     notes = [""] * len(distances) if notes is None else notes
     return [
         CloudShape(
-            draw, tuple(replace(one, filtration=FILTRATION) for one in diagrams), median_distance(cloud), note
+            draw,
+            tuple(replace(diagram, filtration=FILTRATION) for diagram in diagrams),
+            median_distance(cloud),
+            note,
         )
-        for cloud, draw, note, diagrams in zip(distances, draws, notes, found, strict=True)
+        for cloud, draw, note, diagrams in zip(distances, draws, notes, diagrams_of_clouds, strict=True)
     ]
 
 

@@ -249,8 +249,8 @@ class Snapshot:
     @property
     def config(self) -> Mapping[str, Any]:
         """Return the configuration of the run's model; empty if the series has none."""
-        known = getattr(self._reader.series, "config", None)
-        return known(self.checkpoint.run) if callable(known) else {}
+        config_of = getattr(self._reader.series, "config", None)
+        return config_of(self.checkpoint.run) if callable(config_of) else {}
 
     def _stored(self) -> Iterator[Matrix]:
         series = self._reader.series

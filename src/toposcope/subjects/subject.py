@@ -206,8 +206,8 @@ class Subject:
             If the request refuses a setting.
         """
         assert self.request is not None
-        known = {one.name for one in fields(self.request) if one.init}
-        settings = {name: value for name, value in recipe.items() if name in known}
+        names = {each_field.name for each_field in fields(self.request) if each_field.init}
+        settings = {name: value for name, value in recipe.items() if name in names}
         plain = {  # JSON has no tuples
             name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
         }

@@ -61,4 +61,4 @@ class TextRequest:
         return {name: value for name, value in values.items() if value != _FIELDS[name].default}
 
 
-_FIELDS = {one.name: one for one in dataclasses.fields(TextRequest) if one.name != "features"}
+_FIELDS = {field.name: field for field in dataclasses.fields(TextRequest) if field.name != "features"}

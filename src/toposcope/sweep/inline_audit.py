@@ -57,14 +57,14 @@ def judged(store: Path, series: object, runs: Mapping[str, Sequence[Checkpoint]]
     from toposcope.sources import Series
     from toposcope.sources.audit import without_rests
 
-    found: list[AuditFinding] = []
+    findings: list[AuditFinding] = []
     for run, checkpoints in runs.items():
         if not isinstance(series, Series) or not checkpoints or not is_fetched(series, checkpoints[0]):
             continue
         sketches = [(at, unless_unreadable(partial(_stored_sketch, store, series, at))) for at in checkpoints]
         seen = findings_of([(at, sketch) for at, sketch in sketches if sketch is not None])
-        found += without_rests(series, run, seen)
-    return together(found, lambda finding: finding.fault)
+        findings += without_rests(series, run, seen)
+    return together(findings, lambda finding: finding.fault)
 
 
 def sketched(matrices: Iterable[Matrix]) -> np.ndarray:

@@ -51,15 +51,15 @@ def _do_all(
 ) -> list[tuple[Task, LostProcessError]]:
     """Run the tasks and add their outcomes to `total`; return the tasks whose process died."""
     died: list[tuple[Task, LostProcessError]] = []
-    said: dict[Task, Outcome] = {}
+    outcomes: dict[Task, Outcome] = {}
     with closing(spread(_doer, job, tasks, workers=workers)) as events:
         for event in events:
             if isinstance(event, Message):
-                said.setdefault(event.task, Outcome()).add(event.message)
+                outcomes.setdefault(event.task, Outcome()).add(event.message)
                 tell(event.message)
             elif isinstance(event.outcome, LostProcessError):
                 died.append((event.task, event.outcome))
-                tell(said.pop(event.task, Outcome()).undone())
+                tell(outcomes.pop(event.task, Outcome()).undone())
             elif isinstance(event.outcome, Exception):
                 raise event.outcome
             else:

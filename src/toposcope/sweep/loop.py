@@ -112,7 +112,7 @@ class SweepReport:
     @property
     def faults(self) -> list[AuditFinding]:
         """The findings of the audit that are not only remarks."""
-        return [one for one in self.findings if not one.is_remark]
+        return [finding for finding in self.findings if not finding.is_remark]
 
 
 def sweep(
@@ -154,14 +154,14 @@ def sweep(
     expectation = expect(series, runs, probes, shard=execution.shard, jobs=execution.jobs)
     if not execution.quiet:
         print(expectation.sentence(), file=sys.stderr, flush=True)
-        for said in (*_hints(series), *_hints_of_probes(series, runs, probes)):
-            print(f"note: {said}", file=sys.stderr, flush=True)
+        for hint_text in (*_hints(series), *_hints_of_probes(series, runs, probes)):
+            print(f"note: {hint_text}", file=sys.stderr, flush=True)
     if agree is not None:
         agree(expectation)
     problems = [f"{path.name} was damaged and set aside" for path in store.set_broken_aside()]
     problems += copy_runs(series, store)
     if not execution.audit:  # else they are among its findings
-        problems += [one.why for one in series.unread]
+        problems += [unread.why for unread in series.unread]
     for probe in probes:
         store.write_catalogue(probe.name, probe.features)
     findings = look_for_errors(series, store, execution)
@@ -187,13 +187,15 @@ def sweep(
     store.compact()
     faults = store.part_faults()  # what was missing is measured again by now
     findings = with_looks(series, store, execution, findings)
-    known = known_spoilt(store, probes, runs) if first.skipped else []
-    repeated = dict.fromkeys([*first.problems, *again.problems, *known])
+    spoilt = known_spoilt(store, probes, runs) if first.skipped else []
+    repeated = dict.fromkeys([*first.problems, *again.problems, *spoilt])
     return SweepReport(
         done=first.done + again.done,
         skipped=first.skipped,
         failures=again.failures,
-        problems=list(dict.fromkeys([*problems, *(one.message for one in together(repeated)), *faults])),
+        problems=list(
+            dict.fromkeys([*problems, *(observation.message for observation in together(repeated)), *faults])
+        ),
         findings=findings,
         seconds=time.monotonic() - start,
     )
@@ -205,7 +207,7 @@ def _hints(series: Sweepable) -> list[str]:
 
     if not isinstance(series, Series):
         return []
-    return [said for of in (hint, logs_said, logs_to_choose) if (said := of(series))]
+    return [hint_text for of in (hint, logs_said, logs_to_choose) if (hint_text := of(series))]
 
 
 def _hints_of_probes(
@@ -215,8 +217,8 @@ def _hints_of_probes(
 
     if not isinstance(series, Series):
         return []
-    places = [series.place(one) for checkpoints in runs.values() for one in checkpoints]
-    return [said for probe in probes if (said := probe.hint(places))]
+    places = [series.place(checkpoint) for checkpoints in runs.values() for checkpoint in checkpoints]
+    return [hint_text for probe in probes if (hint_text := probe.hint(places))]
 
 
 def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> list[AuditFinding]:
@@ -229,9 +231,9 @@ def look_for_errors(series: Sweepable, store: Store, execution: Execution) -> li
 
     if not (execution.audit and execution.shard.index == 1 and isinstance(series, Series)) or series.computed:
         return []
-    found = audit(series, cheap=True, quiet=execution.quiet)
-    store.write_audit(series.uri, _of_measured(found))
-    return found
+    findings = audit(series, cheap=True, quiet=execution.quiet)
+    store.write_audit(series.uri, _of_measured(findings))
+    return findings
 
 
 def _of_measured(findings: list[AuditFinding]) -> list[AuditFinding]:
@@ -245,10 +247,10 @@ def with_looks(
     """Add the findings on checkpoints that were fetched to be measured, here and in the store."""
     if not (execution.audit and execution.shard.index == 1):
         return findings
-    known = {(one.run, one.step, one.fault) for one in findings}
-    found = [f for f in judged(store.path, series, by_run(series)) if (f.run, f.step, f.fault) not in known]
-    if found:
-        findings = [*findings, *found]
+    places = {(finding.run, finding.step, finding.fault) for finding in findings}
+    fresh = [f for f in judged(store.path, series, by_run(series)) if (f.run, f.step, f.fault) not in places]
+    if fresh:
+        findings = [*findings, *fresh]
         store.write_audit(series.uri, _of_measured(findings))
     return findings
 

@@ -33,18 +33,18 @@ def mark_spoilt(probe: Probe, snapshot: Snapshot, measured: Measured) -> Measure
         if snapshot.left_out:
             raise SourceError(snapshot.left_out[0].note)
         return measured
-    own = [matrix for matrix in snapshot.non_finite if options.keeps(matrix.name)]
+    own_matrices = [matrix for matrix in snapshot.non_finite if options.keeps(matrix.name)]
     before = snapshot.previous if probe.reads == Reads.PREVIOUS else None
     past = (
         [matrix for matrix in before.non_finite if options.keeps(matrix.name)] if before is not None else []
     )
-    found = list({matrix.name: matrix for matrix in [*past, *own]}.values())
-    if not found:
+    matrices = list({matrix.name: matrix for matrix in [*past, *own_matrices]}.values())
+    if not matrices:
         return measured
-    rows = [_failed(row, found) for row in measured.rows] + [
-        _row(snapshot.checkpoint, probe.name, matrix) for matrix in found
+    rows = [_failed(row, matrices) for row in measured.rows] + [
+        _row(snapshot.checkpoint, probe.name, matrix) for matrix in matrices
     ]
-    names = {matrix.name for matrix in found}
+    names = {matrix.name for matrix in matrices}
     diagrams = [
         item for item in measured.diagrams if item.role != Role.MODEL and item.name not in names
     ]  # fmt: skip
@@ -83,8 +83,8 @@ def _marked(row: Row) -> Row:
     )
 
 
-def _failed(row: Row, found: Sequence[NonFiniteMatrix]) -> Row:
-    reaching = [matrix for matrix in found if _reaches(matrix, row)]
+def _failed(row: Row, matrices: Sequence[NonFiniteMatrix]) -> Row:
+    reaching = [matrix for matrix in matrices if _reaches(matrix, row)]
     if not reaching:
         return row
     more = and_more(len(reaching) - 1, form=" (and {})")

@@ -59,21 +59,21 @@ def series_parting(first: Series, second: Series) -> SeriesParting | None:
         return None
     last: int | None = None
     for step in steps:
-        one, other = (side[step] for side in sides)
-        if first.content_hash(one) != second.content_hash(other):
-            return _parted(first, one, second, other, len(steps), last)
+        first_checkpoint, other = (side[step] for side in sides)
+        if first.content_hash(first_checkpoint) != second.content_hash(other):
+            return _parted(first, first_checkpoint, second, other, len(steps), last)
         last = step
     return SeriesParting(len(steps), last, None)
 
 
 def _parted(
-    first: Series, one: Checkpoint, second: Series, other: Checkpoint, common: int, last: int | None
+    first: Series, checkpoint: Checkpoint, second: Series, other: Checkpoint, common: int, last: int | None
 ) -> SeriesParting:
-    hashes = first.tensor_hashes(one), second.tensor_hashes(other)
+    hashes = first.tensor_hashes(checkpoint), second.tensor_hashes(other)
     names = list(dict.fromkeys([*hashes[0], *hashes[1]]))
     differing = [name for name in names if hashes[0].get(name) != hashes[1].get(name)]
     most, moved = differing[0] if differing else "", -1.0
-    with first.reading(one) as old, second.reading(other) as new:
+    with first.reading(checkpoint) as old, second.reading(other) as new:
         for name in differing:
             if name not in old.infos() or name not in new.infos():
                 continue
@@ -83,4 +83,4 @@ def _parted(
             size = distance(before, 0 * before)
             far = distance(before, after) / size if size > 0 else 0.0
             most, moved = (name, far) if far > moved else (most, moved)
-    return SeriesParting(common, last, one.step, most, len(differing), len(names))
+    return SeriesParting(common, last, checkpoint.step, most, len(differing), len(names))

@@ -66,10 +66,12 @@ class Task:
 
 def by_run(checkpoints: Iterable[Checkpoint]) -> dict[str, tuple[Checkpoint, ...]]:
     """Return the checkpoints of every run, in the order of their steps."""
-    found: dict[str, list[Checkpoint]] = {}
+    checkpoints_by_run: dict[str, list[Checkpoint]] = {}
     for checkpoint in checkpoints:
-        found.setdefault(checkpoint.run, []).append(checkpoint)
-    return {run: tuple(sorted(values, key=lambda c: c.step)) for run, values in sorted(found.items())}
+        checkpoints_by_run.setdefault(checkpoint.run, []).append(checkpoint)
+    return {
+        run: tuple(sorted(values, key=lambda c: c.step)) for run, values in sorted(checkpoints_by_run.items())
+    }
 
 
 def plan(

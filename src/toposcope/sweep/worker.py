@@ -85,7 +85,7 @@ class Outcome:
 
     def sentences(self) -> list[str]:
         """Return the problems as sentences, each once and many equal ones together."""
-        return [one.message for one in together(dict.fromkeys(self.problems))]
+        return [observation.message for observation in together(dict.fromkeys(self.problems))]
 
     def undone(self) -> Outcome:
         """Return the negative of this outcome, for a progress whose units will be repeated."""
@@ -184,8 +184,8 @@ class Worker:
             else:
                 todo.append((index, unit))
         places = iter(todo)
-        for found in self._measure(probe, [reader[index] for index, _ in todo]):
-            for result, (index, unit) in zip(found, places, strict=False):
+        for results in self._measure(probe, [reader[index] for index, _ in todo]):
+            for result, (index, unit) in zip(results, places, strict=False):
                 self._take_in(outcome, reader, index, unit, probe, result)
             yield outcome
             outcome = Outcome()
@@ -208,7 +208,7 @@ class Worker:
         measured, seconds = result
         at = reader[index].checkpoint
         outcome.problems += [
-            Observation(at.run, at.step, one.name, one.note) for one in reader[index].left_out
+            Observation(at.run, at.step, tensor.name, tensor.note) for tensor in reader[index].left_out
         ]
         if measured.alone:
             unit = _unit(reader, index, probe, alone=True)
@@ -228,12 +228,12 @@ class Worker:
         """
         if len(snapshots) > 1:
             try:
-                found, seconds = self._measure_all(probe, snapshots)
+                results, seconds = self._measure_all(probe, snapshots)
             except Exception as error:
                 _stop_if_hopeless(error)
-                found = None
-            if found is not None:
-                both = zip(snapshots, found, strict=True)
+                results = None
+            if results is not None:
+                both = zip(snapshots, results, strict=True)
                 yield [self._checked(probe, snapshot, measured, seconds) for snapshot, measured in both]
                 return
         yield from ([self._measure_one(probe, snapshot)] for snapshot in snapshots)
@@ -247,8 +247,8 @@ class Worker:
             snapshot.left_out = ()
         start = time.perf_counter()
         with np.errstate(over="ignore", invalid="ignore"):  # such rows have a status
-            found = probe.measure_together(snapshots)
-        return found, (time.perf_counter() - start) / len(snapshots)
+            results = probe.measure_together(snapshots)
+        return results, (time.perf_counter() - start) / len(snapshots)
 
     def _measure_one(self, probe: Probe, snapshot: Snapshot) -> tuple[Measured, float] | Exception:
         try:

@@ -53,14 +53,14 @@ def write_families(
     """
     for draw in range(count):
         family = drawn_family(out, draw)
-        one = replace(recipe, spectrum=Spectrum(family.a, family.b, recipe.spectrum.modes))
-        for seed in one.seeds:
-            for width in one.widths:
-                run = simulate(one, width=width, seed=seed)
+        resized = replace(recipe, spectrum=Spectrum(family.a, family.b, recipe.spectrum.modes))
+        for seed in resized.seeds:
+            for width in resized.widths:
+                run = simulate(resized, width=width, seed=seed)
                 target = RunFolder(family.folder / run.run)
                 if resume and target.run_file.is_file():
                     continue
                 if resume:
                     shutil.rmtree(target.path, ignore_errors=True)
-                write_family(family.folder, one, run)
+                write_family(family.folder, resized, run)
         yield family

@@ -70,8 +70,8 @@ def baselines(W: np.ndarray, *, alpha_range: tuple[int, int] = (1, 50), name: st
     W = check_matrix(W, name=name)
     exponent = binary_exponent(W, COMFORTABLE_SINGLE)
     if exponent:
-        found = baselines(scaled(W, -exponent), alpha_range=alpha_range, name=name)
-        return {key: _in_units(value, exponent * _DEGREE.get(key, 0)) for key, value in found.items()}
+        in_units = baselines(scaled(W, -exponent), alpha_range=alpha_range, name=name)
+        return {key: _in_units(value, exponent * _DEGREE.get(key, 0)) for key, value in in_units.items()}
     gram, covariance = _gram_and_covariance(W)
     squares = _spectrum(gram)
     eigenvalues = _spectrum(covariance) if W.shape[0] > 1 else np.zeros(0)

@@ -148,7 +148,7 @@ def label_effect(between: np.ndarray, a: int, energies: np.ndarray) -> Effect:
         parts(aa, ab - sums[0][a:], bb - 2.0 * sums[1][a:], a, b - 1),
     )
     variance = sum(
-        _jackknife(np.array([_share(e, c) for e, c in zip(*one, strict=True)])) for one in one_less
+        _jackknife(np.array([_share(e, c) for e, c in zip(*group, strict=True)])) for group in one_less
     )
     return _with_interval(float(energy), float(across), variance, energies, min(a, b) - 1)
 

@@ -79,8 +79,8 @@ def to_ripser(diagrams: Iterable[Any]) -> list[np.ndarray]:
     """
     given = _checked(diagrams)
     return [
-        np.concatenate([np.empty((0, 2)), *(one.pairs for one in given if one.dim == dim)])
-        for dim in range(max((one.dim for one in given), default=-1) + 1)
+        np.concatenate([np.empty((0, 2)), *(diagram.pairs for diagram in given if diagram.dim == dim)])
+        for dim in range(max((diagram.dim for diagram in given), default=-1) + 1)
     ]
 
 
@@ -161,14 +161,14 @@ def to_akriti(diagrams: Iterable[Any]) -> Any:
         raise InputError(
             f"akriti cannot be imported ({error}); install it with: pip install akriti"
         ) from error
-    bars = np.concatenate([np.empty((0, 3)), *(one.triples() for one in given)])
+    bars = np.concatenate([np.empty((0, 3)), *(diagram.triples() for diagram in given)])
     return PersistenceDiagram(
         dims=bars[:, 2].astype(np.int32), births=bars[:, 0].copy(), deaths=bars[:, 1].copy()
     )
 
 
 def _checked(diagrams: Iterable[Any]) -> list[Diagram]:
-    return [check_diagram(one, name=f"diagrams[{at}]", dim=at) for at, one in enumerate(diagrams)]
+    return [check_diagram(diagram, name=f"diagrams[{at}]", dim=at) for at, diagram in enumerate(diagrams)]
 
 
 def _of_pairs(pairs: Any, dim: int) -> Diagram:
@@ -189,10 +189,10 @@ def _filled_up(pairs: Sequence[np.ndarray], dim: int) -> np.ndarray:
 def _of_giotto(pairs: np.ndarray, dims: np.ndarray) -> list[Diagram]:
     """Return the bars of positive length; a dimension that has only rows of length zero is empty."""
     diagrams = _by_dimension(dims, pairs)
-    lasting = [one.death != one.birth for one in diagrams]
+    lasting = [diagram.death != diagram.birth for diagram in diagrams]
     return [
-        Diagram(one.dim, one.birth[keep], one.death[keep])
-        for one, keep in zip(diagrams, lasting, strict=True)
+        Diagram(diagram.dim, diagram.birth[keep], diagram.death[keep])
+        for diagram, keep in zip(diagrams, lasting, strict=True)
     ]
 
 

@@ -51,7 +51,7 @@ def kind_of(values: Any, name: str) -> str:
     if dimensions is None and isinstance(values, Sequence) and not isinstance(values, str):
         if not len(values):
             raise InputError(f"{name} is empty; give at least two diagrams, or one cloud")
-        shapes = [(0, 2) if isinstance(one, Diagram) else _shape(one) for one in values]
+        shapes = [(0, 2) if isinstance(value, Diagram) else _shape(value) for value in values]
         if all(len(shape) == 1 and shape != (0,) for shape in shapes):
             return CLOUD
         if all(shape == (0,) or (len(shape) == 2 and shape[1] == 2) for shape in shapes):
@@ -90,8 +90,8 @@ def _shape(values: Any) -> tuple[int, ...]:
 
 def distances_of_diagrams(diagrams: Sequence[Any], distance: str) -> np.ndarray:
     """Return all distances (n, n) of diagrams of one dimension; that of landscapes is their L2 distance."""
-    checked = [check_diagram(one, name=f"diagram {at}") for at, one in enumerate(diagrams)]
-    dims = {one.dim for one in checked}
+    checked = [check_diagram(diagram, name=f"diagram {at}") for at, diagram in enumerate(diagrams)]
+    dims = {diagram.dim for diagram in checked}
     if len(dims) > 1:
         raise InputError(f"the diagrams have dimensions {sorted(dims)}; compare those of one dimension")
     if distance == LANDSCAPE:
@@ -109,10 +109,10 @@ def distances_of_diagrams(diagrams: Sequence[Any], distance: str) -> np.ndarray:
 
 
 def _of_landscapes(diagrams: Sequence[Diagram]) -> np.ndarray:
-    if not any(np.isfinite(one.death).any() for one in diagrams):
+    if not any(np.isfinite(diagram.death).any() for diagram in diagrams):
         return np.zeros((len(diagrams), len(diagrams)))
     grid = common_grid(diagrams)
-    heights = np.stack([landscape(one, grid).ravel() for one in diagrams])
+    heights = np.stack([landscape(diagram, grid).ravel() for diagram in diagrams])
     return distance_matrix(heights) * math.sqrt(float(grid[1] - grid[0]))
 
 
@@ -125,7 +125,7 @@ def distances_of_clouds(clouds: Sequence[Any], distance: str, metric: str, *, re
         return rtd_lite_matrix(clouds, metric=metric)
     within = [distance_matrix(cloud, metric, name=f"cloud {at}") for at, cloud in enumerate(clouds)]
     if rescale:
-        within = [one / (one.mean() or 1.0) for one in within]
+        within = [distances / (distances.mean() or 1.0) for distances in within]
     total = np.zeros((len(clouds), len(clouds)))
     for diagrams in zip(*rips_batch(within, metric="precomputed"), strict=True):
         between = distances_of_diagrams(diagrams, distance)

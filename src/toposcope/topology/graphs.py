@@ -51,8 +51,8 @@ def _of_sparse(D: Any, name: str) -> np.ndarray:
     np.minimum.at(lengths, (entries.row, entries.col), np.asarray(entries.data, np.float64))
     np.fill_diagonal(lengths, np.where(np.isfinite(np.diagonal(lengths)), np.diagonal(lengths), 0.0))
     both = np.isfinite(lengths) & np.isfinite(lengths.T)
-    one = np.minimum(lengths, lengths.T)  # an entry that is stored once stands for both
-    lengths = np.where(both, lengths, one)
+    lowest = np.minimum(lengths, lengths.T)  # an entry that is stored once stands for both
+    lengths = np.where(both, lengths, lowest)
     finite = np.where(np.isposinf(lengths), 0.0, lengths)
     return np.where(np.isposinf(lengths), np.inf, check_distance_matrix(finite, name=name))
 

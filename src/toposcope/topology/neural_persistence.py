@@ -68,8 +68,8 @@ def batched_spanning_tree_weights(
     if matrices and all(on_device(W) for W in matrices):
         return _device_weights(matrices, labels)
     checked = [check_matrix(W, name=name, finite=False) for W, name in zip(matrices, labels, strict=True)]
-    found = spanning_tree_keys(checked)
-    return [_weights(keys, W, name) for keys, W, name in zip(found, checked, labels, strict=True)]
+    key_lists = spanning_tree_keys(checked)
+    return [_weights(keys, W, name) for keys, W, name in zip(key_lists, checked, labels, strict=True)]
 
 
 def _device_weights(tensors: Sequence[Any], names: Sequence[str]) -> list[np.ndarray]:

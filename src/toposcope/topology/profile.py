@@ -43,9 +43,9 @@ def landscape_profile(tree: MergeTree) -> list[Basin]:
     >>> [(float(np.ptp(o.x)), o.leaf) for o in outlines]
     [(5.0, False), (1.0, True), (1.0, True)]
     """
-    own = _own_values(tree)
+    own_values = _own_values(tree)
     children = {len(tree) + j: (int(row[3]), int(row[4])) for j, row in enumerate(tree.merges)}
-    width = _widths(tree, [len(values) for values in own])
+    width = _widths(tree, [len(values) for values in own_values])
     roots = sorted(np.flatnonzero(tree.arc_end < 0).tolist(), key=lambda arc: (-width[arc], arc))
     outlines, left = [], 0.0
     stack: list[tuple[int, float]] = []
@@ -55,7 +55,9 @@ def landscape_profile(tree: MergeTree) -> list[Basin]:
     while stack:
         arc, centre = stack.pop(0)
         below = sorted(children.get(arc, ()), key=lambda child: (-width[child], child))
-        outlines.append(_outline(tree, arc, own[arc], centre, foot=sum(width[child] for child in below)))
+        outlines.append(
+            _outline(tree, arc, own_values[arc], centre, foot=sum(width[child] for child in below))
+        )
         edge = centre - sum(width[child] for child in below) / 2
         for child in below:
             stack.append((child, edge + width[child] / 2))
@@ -72,8 +74,8 @@ def _own_values(tree: MergeTree) -> list[np.ndarray]:
     return np.split(tree.values[order], cuts)
 
 
-def _widths(tree: MergeTree, own: list[int]) -> list[int]:
-    width = list(own)
+def _widths(tree: MergeTree, own_counts: list[int]) -> list[int]:
+    width = list(own_counts)
     for j, row in enumerate(tree.merges):
         width[len(tree) + j] += width[row[3]] + width[row[4]]
     return width

@@ -262,9 +262,9 @@ def _persistence(
     deaths = np.concatenate([np.sort(merges), np.full(n - len(merges), np.inf)])
     truncated = float(thresh) if thresh is not None and thresh < radius else None
     diagrams = [Diagram(0, np.zeros(n), deaths, metric, n, truncated)]
-    for dim, found in enumerate(higher, start=1):
-        found = found[np.lexsort((found[:, 1], found[:, 0]))]
-        diagrams.append(Diagram(dim, found[:, 0].copy(), found[:, 1].copy(), metric, n, truncated))
+    for dim, bars in enumerate(higher, start=1):
+        bars = bars[np.lexsort((bars[:, 1], bars[:, 0]))]
+        diagrams.append(Diagram(dim, bars[:, 0].copy(), bars[:, 1].copy(), metric, n, truncated))
     if cycles:
         diagrams[1] = _with_cycles(diagrams[1], distances, limit, serial=serial)
     return diagrams
@@ -312,11 +312,11 @@ def _native(
         distances = distances[np.ix_(order, order)]
     edges = RipsEdges(distances, limit, serial=serial)
     births, deaths, triangles = h1_pairs(edges)
-    found = [_bars(distances, edges, *_lasting(edges, births, deaths))]
+    bars_by_dim = [_bars(distances, edges, *_lasting(edges, births, deaths))]
     if maxdim == 2:
         voids = _lasting(edges, *h2_pairs(edges, triangles, serial=serial))
-        found.append(_bars(distances, edges, *voids))
-    return _lookup(distances, edges, edges.tree), found
+        bars_by_dim.append(_bars(distances, edges, *voids))
+    return _lookup(distances, edges, edges.tree), bars_by_dim
 
 
 def gudhi_bars(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:

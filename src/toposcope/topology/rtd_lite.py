@@ -67,13 +67,13 @@ def rtd_lite_matrix(clouds: Sequence[Any], *, metric: str = "euclidean") -> np.n
     weights = [
         _divided(distance_matrix(cloud, metric, name=f"cloud {at}"), at) for at, cloud in enumerate(clouds)
     ]
-    sizes = sorted({len(one) for one in weights})
+    sizes = sorted({len(matrix) for matrix in weights})
     if len(sizes) > 1:
         raise InputError(
             f"the clouds have {sizes[0]:,} to {sizes[-1]:,} rows; RTD-Lite compares clouds of the same "
             "items: give the same rows of each, in one order"
         )
-    trees = [_tree(one) for one in weights]
+    trees = [_tree(matrix) for matrix in weights]
     out = np.zeros((len(weights), len(weights)))
     for i, j in combinations(range(len(weights)), 2):
         beyond = (trees[i] + trees[j]) / 2.0 - _tree(np.minimum(weights[i], weights[j]))

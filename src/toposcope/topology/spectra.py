@@ -203,8 +203,8 @@ def _entropy(spectrum: RitzValues, root: bool, offset: float) -> float:
 
 def _spectrum(symmetric: np.ndarray, start: np.ndarray, dtype: type) -> RitzValues:
     """Return the quadrature of a symmetric matrix, with the moments of the matrix."""
-    found = block_lanczos(symmetric.astype(dtype), start.astype(dtype), _STEPS)
-    return found.with_moments(float(np.trace(symmetric)), float(np.vdot(symmetric, symmetric)))
+    ritz = block_lanczos(symmetric.astype(dtype), start.astype(dtype), _STEPS)
+    return ritz.with_moments(float(np.trace(symmetric)), float(np.vdot(symmetric, symmetric)))
 
 
 def _rounding(spectrum: RitzValues, gram: np.ndarray) -> float:
@@ -281,16 +281,16 @@ def _some_pairs(W: np.ndarray, scale: float, rng: np.random.Generator) -> Approx
     n = len(W)
     if n < 2:
         return Approximate(np.nan)
-    found: list[np.ndarray] = []
-    while sum(map(len, found)) < _PAIRS:
+    lengths: list[np.ndarray] = []
+    while sum(map(len, lengths)) < _PAIRS:
         order = rng.permutation(n)
         first, second = order[0 : n - 1 : 2], order[1:n:2]
         for start in range(0, len(first), _ROWS):
             part = slice(start, start + _ROWS)
             step = W[first[part]].astype(np.float32) / np.float32(scale)
             step -= W[second[part]].astype(np.float32) / np.float32(scale)
-            found.append(np.sqrt(np.einsum("ij,ij->i", step, step)))
-    distances = np.concatenate(found).astype(np.float64)
+            lengths.append(np.sqrt(np.einsum("ij,ij->i", step, step)))
+    distances = np.concatenate(lengths).astype(np.float64)
     mean = float(distances.mean())
     error = float(distances.std() / np.sqrt(len(distances))) / mean if mean > 0 else 0.0
     return Approximate(scale * mean, error, f"{len(distances):,} random pairs of rows, {_SE}")

@@ -80,7 +80,7 @@ def _simplices(field: np.ndarray) -> dict[int, np.ndarray]:
     They are the chains a < a + s_1 < a + s_1 + s_2 ... whose steps are 0 or 1 along every axis and disjoint.
     """
     places = np.arange(field.size, dtype=np.int32).reshape(field.shape)
-    found: dict[int, list[np.ndarray]] = {}
+    corners_by_size: dict[int, list[np.ndarray]] = {}
     for chain in _chains(field.ndim):
         reach = chain[-1]
         if any(n <= r for n, r in zip(field.shape, reach, strict=True)):
@@ -90,9 +90,9 @@ def _simplices(field: np.ndarray) -> dict[int, np.ndarray]:
             places[tuple(slice(o, o + n) for o, n in zip(offset, extent, strict=True))].ravel()
             for offset in chain
         ]
-        found.setdefault(len(chain), []).append(np.stack(corners, axis=1))
+        corners_by_size.setdefault(len(chain), []).append(np.stack(corners, axis=1))
     good = ~np.isnan(field.ravel())
-    whole = {size: np.concatenate(parts) for size, parts in sorted(found.items())}
+    whole = {size: np.concatenate(parts) for size, parts in sorted(corners_by_size.items())}
     return {size: rows[good[rows].all(axis=1)] for size, rows in whole.items()}
 
 

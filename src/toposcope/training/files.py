@@ -114,12 +114,12 @@ def check_same(folder: RunFolder, wanted: dict[str, object]) -> None:
         if folder.path.exists() and any(not entry.name.startswith(".") for entry in folder.path.iterdir()):
             raise InputError(f"{folder.path} exists and is not a run folder; choose another {option('out')}")
         return
-    found = read_run_file(folder).get("identity")
-    found = cast(dict[str, object], found) if isinstance(found, dict) else {}
-    differing = [key for key in wanted if found.get(key) != wanted[key]]
+    stored = read_run_file(folder).get("identity")
+    stored = cast(dict[str, object], stored) if isinstance(stored, dict) else {}
+    differing = [key for key in wanted if stored.get(key) != wanted[key]]
     if differing:
         shown = ", ".join(
-            f"{key} {_brief(found.get(key))} there, {_brief(wanted[key])} here" for key in differing[:3]
+            f"{key} {_brief(stored.get(key))} there, {_brief(wanted[key])} here" for key in differing[:3]
         )
         raise InputError(
             f"{folder.path} was trained with another recipe ({shown})",
@@ -143,7 +143,7 @@ def start_folder(
     machine: dict[str, str],
 ) -> RunRecord:
     """Write the record and the recipe of the run, its versions and the machine it begins on."""
-    found = RunRecord(
+    record = RunRecord(
         run=run,
         family=recipe.name,
         parameters=parameters,
@@ -159,11 +159,11 @@ def start_folder(
         "versions": versions,
         "machine": machine,
     }
-    write_run(folder, found, extra=extra)
+    write_run(folder, record, extra=extra)
     write_text(folder.recipe_file, recipe.to_toml())
     if data.tokenizer:
         write_text(folder.tokenizer_file, data.tokenizer)
-    return found
+    return record
 
 
 def write_tensors(path: Path, tensors: dict[str, np.ndarray], metadata: dict[str, str] | None = None) -> None:

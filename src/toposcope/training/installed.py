@@ -55,22 +55,24 @@ def _folders() -> list[Path]:
 
 def _paths(roots: Iterable[Path]) -> list[Path]:
     """Return the files of a likely size, in the order of the hash of their path below their root."""
-    found: dict[str, bytes] = {}
+    digests: dict[str, bytes] = {}
     for root in roots:
         for folder, _, names in os.walk(root):
             for name in names:
                 if name.endswith(_SUFFIXES):
                     path = os.path.join(folder, name)
                     key = os.path.relpath(path, root).encode("utf-8", "surrogateescape")
-                    found.setdefault(path, hashlib.sha256(key).digest())
-    return [Path(path) for path in sorted(found, key=lambda path: found[path])]
+                    digests.setdefault(path, hashlib.sha256(key).digest())
+    return [Path(path) for path in sorted(digests, key=lambda path: digests[path])]
 
 
 def _texts(paths: list[Path]) -> Iterator[bytes]:
     """Yield the content of each readable file of text, in order; several are read at a time."""
     with ThreadPoolExecutor(_READERS) as readers:
         for start in range(0, len(paths), _BATCH):
-            yield from (one for one in readers.map(_content, paths[start : start + _BATCH]) if one)
+            yield from (
+                content for content in readers.map(_content, paths[start : start + _BATCH]) if content
+            )
 
 
 def _content(path: Path) -> bytes:

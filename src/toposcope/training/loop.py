@@ -126,10 +126,10 @@ class _Loop:
     def _resume(self) -> int:
         remove_leftovers(self.folder)
         files.write_tensors(self.folder.heldout_file, {"tokens": self.heldout.astype(np.int32)})
-        found = files.read_state(self.folder, size=self.shape.parameters)
-        if found is None:
+        resumed = files.read_state(self.folder, size=self.shape.parameters)
+        if resumed is None:
             return 0
-        step, state = found
+        step, state = resumed
         self.engine.restore(state, step=step)
         self.part_start = step
         return step

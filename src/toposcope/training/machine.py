@@ -27,16 +27,16 @@ def machine_of(device: str) -> dict[str, str]:
     import torch
 
     built = torch.__config__.show()
-    found = {name: match[1] for name, form in _LIBRARIES.items() if (match := re.search(form, built))}
+    libraries = {name: match[1] for name, form in _LIBRARIES.items() if (match := re.search(form, built))}
     if torch.device(device).type == "cuda":
-        found |= {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
+        libraries |= {"gpu": torch.cuda.get_device_name(device), "cuda": str(torch.version.cuda)}
     else:
-        found["threads"] = "1"  # a run is trained on one thread: see `training.loop`
+        libraries["threads"] = "1"  # a run is trained on one thread: see `training.loop`
     return {
         "processor": _processor(),
         "architecture": platform.machine(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
-        **found,
+        **libraries,
     }
 
 

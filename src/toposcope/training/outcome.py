@@ -65,9 +65,9 @@ class Trained:
     def findings(self) -> tuple[AuditFinding, ...]:
         """The runs that failed, and why."""
         return tuple(
-            AuditFinding(one.run.run, None, "", one.problem, fault="failed")
-            for one in self.runs
-            if one.status == "failed"
+            AuditFinding(run.run.run, None, "", run.problem, fault="failed")
+            for run in self.runs
+            if run.status == "failed"
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -78,10 +78,10 @@ class Trained:
 
     def __repr__(self) -> str:
         """Return the number of runs by status, then a line for each."""
-        counts = {status: sum(one.status == status for one in self) for status in _STATUSES}
+        counts = {status: sum(run.status == status for run in self) for status in _STATUSES}
         counted = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
         first = f"{len(self):,} run{'s' * (len(self) != 1)}: {counted or 'no run requested'}"
-        return "\n".join([first, *(_line(one) for one in self)])
+        return "\n".join([first, *(_line(run) for run in self)])
 
     def _repr_html_(self) -> str:
         return answered(repr(self).splitlines()[0], self._lines())
@@ -90,9 +90,9 @@ class Trained:
         import pandas as pd
 
         rows = [
-            (one.run.run, one.run.family, one.run.parameters, one.run.seed, one.status, one.loss,
-             one.heldout_loss, one.problem or str(one.folder))
-            for one in self
+            (run.run.run, run.run.family, run.run.parameters, run.run.seed, run.status, run.loss,
+             run.heldout_loss, run.problem or str(run.folder))
+            for run in self
         ]  # fmt: skip
         return pd.DataFrame(rows, columns=_COLUMNS)
 
@@ -102,18 +102,18 @@ class Trained:
         from toposcope.sources.layout import RunFolder
         from toposcope.store.schema import METRICS
 
-        parts = [path for one in self for *_, path in RunFolder(one.folder).metrics_parts()]
-        made = [pd.read_parquet(path) for path in parts]
-        return pd.concat(made, ignore_index=True) if made else pd.DataFrame(columns=METRICS.names)
+        parts = [path for run in self for *_, path in RunFolder(run.folder).metrics_parts()]
+        tables = [pd.read_parquet(path) for path in parts]
+        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=METRICS.names)
 
 
 _STATUSES = ("failed", "trained", "skipped")
 _COLUMNS = ("run", "family", "parameters", "seed", "status", "loss", "heldout_loss", "folder_or_problem")
 
 
-def _line(one: TrainedRun) -> str:
-    if one.status == "failed":
-        return f"{one.run.run}: failed: {one.problem}"
-    named = (("loss", one.loss), ("held-out loss", one.heldout_loss))
-    known = [f", {name} {value:.4g}" for name, value in named if value is not None]
-    return f"{one.run.run}: {one.status}{''.join(known)}, in {one.folder}"
+def _line(run: TrainedRun) -> str:
+    if run.status == "failed":
+        return f"{run.run.run}: failed: {run.problem}"
+    named = (("loss", run.loss), ("held-out loss", run.heldout_loss))
+    loss_texts = [f", {name} {value:.4g}" for name, value in named if value is not None]
+    return f"{run.run.run}: {run.status}{''.join(loss_texts)}, in {run.folder}"

@@ -152,7 +152,7 @@ def _encoded(tokenizer: Tokenizer, blocks: Iterator[str]) -> np.ndarray:
     parts = [np.empty(0, np.int64)]
     while together := list(itertools.islice(blocks, _TOGETHER)):
         encoded = tokenizer.encode_batch(together) if len(together) > 1 else map(tokenizer.encode, together)
-        parts += [np.array(one.ids, dtype=np.int64) for one in encoded]
+        parts += [np.array(encoding.ids, dtype=np.int64) for encoding in encoded]
     return np.concatenate(parts)
 
 

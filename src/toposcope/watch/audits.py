@@ -53,27 +53,27 @@ class FolderAudit:
         """
         began = self._clock()
         copies = self._follower.rested_copies()
-        known = set(complete) <= self._audited and copies.keys() <= self._copies
-        if known or began < self._ready_at:
+        is_audited = set(complete) <= self._audited and copies.keys() <= self._copies
+        if is_audited or began < self._ready_at:
             return ()
         series = self._series(complete, tuple(copies.values()))
         try:
             arrived = set(complete) - self._audited if self._audited else ()
-            found = audited(series, cheap=True, arrived=arrived)
+            answer = audited(series, cheap=True, arrived=arrived)
         except (InputError, OSError):
             return ()  # deleted meanwhile: the next audit takes what is left
-        new = [one for one in found.findings if _is_there(series, one)]
-        every = together([*self._recorded(series), *new], lambda one: one.fault)
+        new = [finding for finding in answer.findings if _is_there(series, finding)]
+        every = together([*self._recorded(series), *new], lambda finding: finding.fault)
         self._store.write_audit(self._uri, every)
         self._audited, self._copies = frozenset(complete), frozenset(copies)
         self._ready_at = self._clock() + REST * (self._clock() - began)
-        return tuple(one for one in found.resume if one.is_about_state)
+        return tuple(resumption for resumption in answer.resume if resumption.is_about_state)
 
     def _series(self, complete: Collection[str], copies: Sequence[Source]) -> Series:
         sources = [
             dataclasses.replace(source, entries=entries)
             for source in self._follower.sources.values()
-            if (entries := tuple(one for one in source.entries if one.checkpoint.uri in complete))
+            if (entries := tuple(entry for entry in source.entries if entry.checkpoint.uri in complete))
         ]
         return Series(self._uri, sources, beside=UnseenWeights(list(copies)))
 
@@ -83,12 +83,12 @@ class FolderAudit:
         Nobody resumes from a checkpoint that is gone, so its training's state is not a fault any more.
         """
         present = {(at.run, at.step) for at in _places(series)}
-        known = (
-            one
-            for one in self._store.audited(self._uri)
-            if one.step is not None and one.fault not in STATE_FAULTS
+        recorded = (
+            finding
+            for finding in self._store.audited(self._uri)
+            if finding.step is not None and finding.fault not in STATE_FAULTS
         )
-        return [found for one in known if (found := _gone(one, present))]
+        return [gone for remaining in recorded if (gone := _gone(remaining, present))]
 
 
 def _gone(finding: AuditFinding, present: Collection[tuple[str, int | None]]) -> AuditFinding | None:

@@ -56,9 +56,9 @@ def transformers_callback(out: str | Path | Monitor, **settings: Any) -> Any:
                 monitor.observe(model, state.global_step)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            known = {_NAMES[key]: value for key, value in (logs or {}).items() if key in _NAMES}
-            if known and state.is_world_process_zero:
-                monitor.record(state.global_step, **known)
+            logged = {_NAMES[key]: value for key, value in (logs or {}).items() if key in _NAMES}
+            if logged and state.is_world_process_zero:
+                monitor.record(state.global_step, **logged)
 
         def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             monitor.close()
@@ -102,11 +102,11 @@ def lightning_callback(out: str | Path | Monitor, **settings: Any) -> Any:
                 return
             monitor.observe(pl_module, trainer.global_step)
             if trainer.global_step % trainer.log_every_n_steps == 0:  # reading a metric waits for the device
-                known = _lightning_metrics(trainer, outputs)
+                logged_values = _lightning_metrics(trainer, outputs)
                 if self._norm is not None:
-                    known.setdefault("grad_norm", self._norm)
-                if known:
-                    monitor.record(trainer.global_step, **known)
+                    logged_values.setdefault("grad_norm", self._norm)
+                if logged_values:
+                    monitor.record(trainer.global_step, **logged_values)
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             monitor.close()
@@ -124,18 +124,22 @@ def gradient_norm(model: Any) -> float | None:
     True
     """
     parameters = getattr(model, "parameters", tuple)
-    squares = [one.grad.detach().float().square().sum() for one in parameters() if one.grad is not None]
+    squares = [
+        parameter.grad.detach().float().square().sum()
+        for parameter in parameters()
+        if parameter.grad is not None
+    ]
     return float(sum(squares)) ** 0.5 if squares else None
 
 
 def _lightning_metrics(trainer: Any, outputs: Any) -> dict[str, float]:
     """Return the logged values by the store's names, with the first optimiser's rate and the step's loss."""
     logged = trainer.callback_metrics
-    known = {name: float(logged[key]) for key, name in _LIGHTNING.items() if key in logged}
+    logged_values = {name: float(logged[key]) for key, name in _LIGHTNING.items() if key in logged}
     groups = [group for optimizer in trainer.optimizers[:1] for group in optimizer.param_groups[:1]]
     if groups:
-        known.setdefault("learning_rate", float(groups[0]["lr"]))
+        logged_values.setdefault("learning_rate", float(groups[0]["lr"]))
     step_loss = outputs.get("loss") if hasattr(outputs, "get") else None
-    if "loss" not in known and step_loss is not None:
-        known["loss"] = float(step_loss)
-    return known
+    if "loss" not in logged_values and step_loss is not None:
+        logged_values["loss"] = float(step_loss)
+    return logged_values

@@ -51,9 +51,11 @@ class Checked:
     def problems(self) -> list[str]:
         """What was not checked and will not be solved by waiting, each with its place."""
         reasons = [
-            one.why if one.place in one.why else f"{one.place}: {one.why}"
-            for one in self.unseen
-            if one.problem
+            log_unchecked.why
+            if log_unchecked.place in log_unchecked.why
+            else f"{log_unchecked.place}: {log_unchecked.why}"
+            for log_unchecked in self.unseen
+            if log_unchecked.problem
         ]
         if not self.any and not reasons:
             return ["no checkpoint is complete yet"]
@@ -61,7 +63,7 @@ class Checked:
 
     def answer(self, first: FirstLine) -> str:
         """Return the first line in words: what it is about, and in what nothing else was found."""
-        waiting = sum(not one.problem for one in self.unseen)
+        waiting = sum(not log_unchecked.problem for log_unchecked in self.unseen)
         later = f"; {waiting} not complete yet" if waiting else ""
         if first.lead is Lead.ALARM:
             more = and_more(first.count - 1, "earlier", form=", and {}")
@@ -83,7 +85,8 @@ class Checked:
                 run: {"steps": list(self.measured.get(run, ())), "losses": run in self.logged} for run in runs
             },
             "not_examined": [
-                {"place": one.place, "why": one.why, "problem": one.problem} for one in self.unseen
+                {"place": log_unchecked.place, "why": log_unchecked.why, "problem": log_unchecked.problem}
+                for log_unchecked in self.unseen
             ],
         }
 
@@ -102,16 +105,22 @@ class UncheckedLog:
 
     def take(self, unread: Mapping[str, str], waiting: Mapping[str, str], stuck: frozenset[str]) -> None:
         """Take what the latest visit found."""
-        found = [Unchecked(place, why) for place, why in unread.items()]
-        found += [Unchecked(f"{run} losses", why) for run, why in self.losses.items()]
-        found += [Unchecked(uri, why) for uri, why in self.faulty.items()]
-        found += [Unchecked(uri, why, uri in stuck) for uri, why in waiting.items() if uri not in self.faulty]
-        self.now = tuple(found)
+        unchecked = [Unchecked(place, why) for place, why in unread.items()]
+        unchecked += [Unchecked(f"{run} losses", why) for run, why in self.losses.items()]
+        unchecked += [Unchecked(uri, why) for uri, why in self.faulty.items()]
+        unchecked += [
+            Unchecked(uri, why, uri in stuck) for uri, why in waiting.items() if uri not in self.faulty
+        ]
+        self.now = tuple(unchecked)
 
     def new(self) -> list[Unchecked]:
         """Return the problems that are new or have changed, and the solved ones, with an empty reason."""
-        now = {one.place: one.why for one in self.now if one.problem}
-        changed = [one for one in self.now if one.problem and self.reported.get(one.place) != one.why]
+        now = {log_unchecked.place: log_unchecked.why for log_unchecked in self.now if log_unchecked.problem}
+        changed = [
+            log_unchecked
+            for log_unchecked in self.now
+            if log_unchecked.problem and self.reported.get(log_unchecked.place) != log_unchecked.why
+        ]
         changed += [Unchecked(place, "", problem=False) for place in self.reported if place not in now]
         self.reported = now
         return changed

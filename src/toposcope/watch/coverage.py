@@ -56,31 +56,31 @@ def not_judged(
     if not steps:
         return ["no checkpoint is measured yet"]
     parts = [event for event in journal if event.kind == "measured" and event.data.get("sampled")]
-    found = []
+    reasons = []
     short = {run: n for run, n in steps.items() if n <= FEWEST + 2}
     if short:
         run, n = next(iter(short.items()))
         more = and_more(len(short) - 1, "more runs", form=" (and {})")
-        found.append(
+        reasons.append(
             f"{run}{more} has {_many(n, 'checkpoint')}; changes of matrices are judged from the "
             f"{FEWEST + 3}th checkpoint on"
         )
     if not len(features) and max(steps.values()) > 1:  # a first checkpoint has no update
-        found.append(_no_updates(store, folder))
+        reasons.append(_no_updates(store, folder))
     elif len(features) and not parts and _headless(store, features):
-        found.append(HEADS)
+        reasons.append(HEADS)
     metrics = store.metrics()
-    found += _logs(store, metrics, list(steps), folder, log)
-    found += _aimless(metrics, journal, target)
+    reasons += _logs(store, metrics, list(steps), folder, log)
+    reasons += _aimless(metrics, journal, target)
     if parts:
-        found.append(
+        reasons.append(
             f"at {_many(len(parts), 'checkpoint')} only a part of the matrices was read: "
             + f"{option('bytes_per_step')} says how much"
         )
-    left = sorted({str(one) for event in journal for one in event.data.get("unread") or ()})
+    left = sorted({str(place) for event in journal for place in event.data.get("unread") or ()})
     if left:
-        found.append(f"tensors that are not weights were not read: {listed(left, most=3, last=', ')}")
-    return found
+        reasons.append(f"tensors that are not weights were not read: {listed(left, most=3, last=', ')}")
+    return reasons
 
 
 def _no_updates(store: Store, folder: Path | None) -> str:
@@ -145,10 +145,10 @@ def _measuring(store: Store, series: object, features: str | None = None, losses
     if kind_of_store(store.recipe) != WEIGHTS:
         beside = free_place(f"{store.path}-weights")
         return command("weights", series, out=beside, features=features)
-    made = WeightOptions.typed(store.recipe).get
+    setting = WeightOptions.typed(store.recipe).get
     return command(
         "weights", series, out=store.path, features=features, losses=losses,
-        preset=made("preset"), points=made("points"), draws=made("draws"), nulls=made("nulls"),
+        preset=setting("preset"), points=setting("points"), draws=setting("draws"), nulls=setting("nulls"),
     )  # fmt: skip
 
 
@@ -156,21 +156,21 @@ def _logs(
     store: Store, metrics: pd.DataFrame, runs: Sequence[str], folder: Path | None, log: Path | None
 ) -> list[str]:
     """Return which runs have too few losses, or none, and whether learning rates are known."""
-    found = []
+    reasons = []
     counts = {run: int(metrics.loc[metrics["run"] == run, "loss"].notna().sum()) for run in runs}
     without = [run for run, n in counts.items() if not n]
     few = [run for run, n in counts.items() if 0 < n < LOSSES]
     if without:
         named = listed(without, most=1, what="more runs")
-        found.append(f"no loss of {named} is known: {_no_losses(store, folder, log)}")
+        reasons.append(f"no loss of {named} is known: {_no_losses(store, folder, log)}")
     if few:
-        found.append(
+        reasons.append(
             f"{few[0]} has {counts[few[0]]:,} logged losses: spikes are judged from the {LOSSES}th loss on"
         )
     rates = metrics["learning_rate"].notna() if len(metrics) else None
     if not without and rates is not None and not rates.any():
-        found.append("no learning rate is logged: the level of all updates together was not checked")
-    return found
+        reasons.append("no learning rate is logged: the level of all updates together was not checked")
+    return reasons
 
 
 def _many(n: int, what: str, plural: str = "s") -> str:

@@ -61,7 +61,7 @@ def explain(code: str) -> Explanation:
     >>> explain("loss-spike").said_by
     'check, forecast, report and watch'
     """
-    by_code = {_plain(one.code): one for one in explanations()}
+    by_code = {_plain(explanation.code): explanation for explanation in explanations()}
     if _plain(code) not in by_code:
         near = did_you_mean(_plain(code), list(by_code))
         raise InputError("no such code", argument="code", value=code, remedy=f"leave it out for a list{near}")
@@ -70,10 +70,10 @@ def explain(code: str) -> Explanation:
 
 def explanations() -> tuple[Explanation, ...]:
     """Return every code with its meaning: of rules, of alarms, and of the audit's findings."""
-    found: dict[str, Explanation] = {}
-    for one in (*_of_rules(), *_of_alarms(), *_of_audit()):
-        found.setdefault(_plain(one.code), one)
-    return tuple(found.values())
+    by_plain_code: dict[str, Explanation] = {}
+    for explanation in (*_of_rules(), *_of_alarms(), *_of_audit()):
+        by_plain_code.setdefault(_plain(explanation.code), explanation)
+    return tuple(by_plain_code.values())
 
 
 def _plain(code: str) -> str:
@@ -95,8 +95,8 @@ def _of_rules() -> Iterator[Explanation]:
 def _of_alarms() -> Iterator[Explanation]:
     shares = family()
     for alarm in EXTENSIBLE.by_name().values():
-        known = alarm.share > 0 and alarm.test in shares.shares
-        wrong = f"{shares.rate_of(alarm.test):.2%} of healthy runs at most; {_WATCH}" if known else _FIXED
+        has_share = alarm.share > 0 and alarm.test in shares.shares
+        wrong = f"{shares.rate_of(alarm.test):.2%} of healthy runs at most; {_WATCH}" if has_share else _FIXED
         yield Explanation(alarm.test, _first(alarm), "watch", wrong, _without_place(alarm.next))
 
 

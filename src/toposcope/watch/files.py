@@ -85,14 +85,14 @@ def stamps(path: Path) -> tuple[Stamp, ...]:
     """Return the stamps of a file, or of all files under a folder, by name; vanished files are left out."""
     if not path.is_dir():
         return tuple(_stamp(path, path.name))
-    found: list[Stamp] = []
+    stamps_found: list[Stamp] = []
     for folder, folders, files in os.walk(path):
         depth = len(Path(folder).relative_to(path).parts)
         folders[:] = sorted(folders) if depth < _DEPTH else []
         for name in sorted(files):
             full = Path(folder) / name
-            found += _stamp(full, full.relative_to(path).as_posix())
-    return tuple(found)
+            stamps_found += _stamp(full, full.relative_to(path).as_posix())
+    return tuple(stamps_found)
 
 
 def _stamp(path: Path, name: str) -> list[Stamp]:

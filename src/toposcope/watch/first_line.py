@@ -37,14 +37,16 @@ def events_of(alarms: Sequence[Event]) -> list[list[Event]]:
 
     Alarms of one run are of one event if they are at one step, or one is after the last good step of another.
     """
-    found: list[list[Event]] = []
+    event_blocks: list[list[Event]] = []
     for alarm in alarms:
-        mine = next((event for event in found if any(_same_event(alarm, one) for one in event)), None)
+        mine = next(
+            (event for event in event_blocks if any(_same_event(alarm, member) for member in event)), None
+        )
         if mine is None:
-            found.append([alarm])
+            event_blocks.append([alarm])
         else:
             mine.append(alarm)
-    return [sorted(event, key=_plainness) for event in found]
+    return [sorted(event, key=_plainness) for event in event_blocks]
 
 
 def beside_passed(events: Sequence[list[Event]], passed: Sequence[Event]) -> list[list[Event]]:
@@ -52,17 +54,17 @@ def beside_passed(events: Sequence[list[Event]], passed: Sequence[Event]) -> lis
     among = [list(event) for event in events]
     alone: list[Event] = []
     for alarm in passed:
-        mine = next((event for event in among if any(_same_event(alarm, one) for one in event)), None)
+        mine = next((event for event in among if any(_same_event(alarm, member) for member in event)), None)
         (alone if mine is None else mine).append(alarm)
     return [*events_of(alone), *among]
 
 
-def _same_event(one: Event, other: Event) -> bool:
-    if one.run != other.run:
+def _same_event(event: Event, other: Event) -> bool:
+    if event.run != other.run:
         return False
-    if one.step == other.step:
+    if event.step == other.step:
         return True
-    early, late = sorted((one, other), key=lambda alarm: -1 if alarm.step is None else alarm.step)
+    early, late = sorted((event, other), key=lambda alarm: -1 if alarm.step is None else alarm.step)
     good = late.data.get("last_good")
     return good is not None and early.step is not None and good < early.step
 
@@ -129,12 +131,12 @@ class FirstLine:
         if alarms:
             events = events_of(alarms)
             last = next(event for event in events if alarms[-1] in event)
-            said, to_do = (str(last[0].data.get(name) or "") for name in ("sentence", "next"))
-            return cls(Lead.ALARM, said, last[0].run, began(last), to_do, len(events))
+            sentence, to_do = (str(last[0].data.get(name) or "") for name in ("sentence", "next"))
+            return cls(Lead.ALARM, sentence, last[0].run, began(last), to_do, len(events))
         if problems or not checked:
             lead = Lead.PROBLEM if checked else Lead.UNCHECKED
             return cls(lead, problems[0] if problems else "", count=len(problems))
-        worst = max(verdicts, key=lambda one: LEVELS.index(one.level), default=None)
+        worst = max(verdicts, key=lambda verdict: LEVELS.index(verdict.level), default=None)
         if worst is None or worst.level == ALL_RIGHT:
             return cls(Lead.NOTHING)
         return cls(Lead.VERDICT, f"{worst.level}: {worst.run}: {worst.ground}", worst.run)
@@ -147,9 +149,15 @@ class FirstLine:
 
 def verdicts_of(judgements: Mapping[str, Judgement]) -> list[RunVerdict]:
     """Return the verdicts of judgements that have a ground."""
-    return [RunVerdict(run, one.level, str(one.grounds[0])) for run, one in judgements.items() if one.grounds]
+    return [
+        RunVerdict(run, judgement.level, str(judgement.grounds[0]))
+        for run, judgement in judgements.items()
+        if judgement.grounds
+    ]
 
 
 def run_problems(health: Sequence[RunHealth], odd: Sequence[Odd]) -> list[str]:
     """Return the problems with runs: those that are broken, then those that are not like their siblings."""
-    return [str(one) for one in health if one.broken] + [f"{one.run} is {one.sentence}" for one in odd]
+    return [str(state) for state in health if state.broken] + [
+        f"{odd_run.run} is {odd_run.sentence}" for odd_run in odd
+    ]

@@ -165,7 +165,9 @@ class Follower:
     def expect(self, checkpoint: Checkpoint, *, gone: bool = False) -> None:
         """Mark a checkpoint as waited for, or no longer, under any name; used after a restart."""
         at = (checkpoint.run, checkpoint.step)
-        self._open = {uri: one for uri, one in self._open.items() if (one.run, one.step) != at}
+        self._open = {
+            uri: sighting for uri, sighting in self._open.items() if (sighting.run, sighting.step) != at
+        }
         if not gone:
             self._open[checkpoint.uri] = checkpoint
 
@@ -176,38 +178,45 @@ class Follower:
 
     def visit(self) -> FolderVisit:
         """List the folder once; return new checkpoints, incomplete ones, and what cannot be read."""
-        found = FolderVisit()
+        seen = FolderVisit()
         present: dict[str, Checkpoint] = {}
-        for entry in self._entries(found):
+        for entry in self._entries(seen):
             checkpoint = entry.checkpoint
             present[checkpoint.uri] = checkpoint
             files = _files(checkpoint)
             reported = self._reported.get(checkpoint.uri)
             if reported is not None and files == reported.files:
-                found.complete.add(checkpoint.uri)
+                seen.complete.add(checkpoint.uri)
                 continue
-            why = self._why_not(entry, files, found)
+            why = self._why_not(entry, files, seen)
             if why is None:
-                self._report(checkpoint, files, found)
-                found.complete.add(checkpoint.uri)
+                self._report(checkpoint, files, seen)
+                seen.complete.add(checkpoint.uri)
             else:
                 self._open[checkpoint.uri] = checkpoint
-                found.waiting[checkpoint.uri] = why
-                if checkpoint.uri not in found.resting and self._is_stuck(checkpoint, files):
-                    found.stuck.add(checkpoint.uri)
-        self._let_go(present, found)
+                seen.waiting[checkpoint.uri] = why
+                if checkpoint.uri not in seen.resting and self._is_stuck(checkpoint, files):
+                    seen.stuck.add(checkpoint.uri)
+        self._let_go(present, seen)
         # By step: the files present at one moment are one series, in whatever order they were copied.
-        found.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
-        return found
+        seen.ready.sort(key=lambda sighting: (sighting.checkpoint.run, sighting.checkpoint.step))
+        return seen
 
     def rested_copies(self) -> dict[Sighting, Source]:
         """Return the weights without a step beside checkpoints that no one writes now."""
         seen = {
-            Sighting(one.entries[0].checkpoint, _files(one.entries[0].checkpoint)): one for one in self.copies
+            Sighting(
+                rested_copy.entries[0].checkpoint, _files(rested_copy.entries[0].checkpoint)
+            ): rested_copy
+            for rested_copy in self.copies
         }
-        return {at: one for at, one in seen.items() if self._now() - at.written / 1e9 >= self._rest}
+        return {
+            at: rested_copy
+            for at, rested_copy in seen.items()
+            if self._now() - at.written / 1e9 >= self._rest
+        }
 
-    def _let_go(self, present: dict[str, Checkpoint], found: FolderVisit) -> None:
+    def _let_go(self, present: dict[str, Checkpoint], visit: FolderVisit) -> None:
         """Forget vanished files; a checkpoint that was never complete is lost, unless it was renamed."""
         here = {(at.run, at.step) for at in present.values()}
         for uri, at in [(uri, at) for uri, at in self._open.items() if uri not in present]:
@@ -216,15 +225,15 @@ class Follower:
             del self._open[uri]
             left, _ = self._since.pop(uri, ((), 0.0))
             # rotation deletes measured checkpoints file by file
-            known = self._reported.get(uri)
-            rotated = known and (known.checkpoint.step == at.step or set(left) <= set(known.files))
+            before = self._reported.get(uri)
+            rotated = before and (before.checkpoint.step == at.step or set(left) <= set(before.files))
             if not rotated and (at.run, at.step) not in here and self.folder.exists():
-                found.vanished.append(at)
+                visit.vanished.append(at)
         for uri in self._reported.keys() - present.keys() if present else ():
             if not os.path.lexists(uri):
                 del self._reported[uri]  # forget what a trainer has deleted by rotation
 
-    def _entries(self, found: FolderVisit) -> list[Entry]:
+    def _entries(self, visit: FolderVisit) -> list[Entry]:
         unread: list[Unread] = []
         try:
             beside = UnseenWeights()
@@ -234,31 +243,31 @@ class Follower:
             sources = []  # nothing there yet, or nothing that can be identified yet
             if not unread and self.folder.exists() and _holds_something(self.folder):
                 unread = [Unread(str(self.folder), str(error))]
-        self._tell_odd(unread, found)
+        self._tell_odd(unread, visit)
         if sources:
             self.sources = {source.run.run: source for source in sources}
         return [entry for source in sources for entry in source.entries]
 
-    def _tell_odd(self, unread: list[Unread], found: FolderVisit) -> None:
+    def _tell_odd(self, unread: list[Unread], visit: FolderVisit) -> None:
         """Report unreadable files only after `rest` seconds: they may still be arriving."""
         now = self._clock()
-        self._odd = {one: self._odd.get(one, now) for one in unread}
-        found.unread = [one for one, since in self._odd.items() if now - since >= self._rest]
-        found.settling |= len(found.unread) < len(self._odd)
+        self._odd = {unread_file: self._odd.get(unread_file, now) for unread_file in unread}
+        visit.unread = [unread_file for unread_file, since in self._odd.items() if now - since >= self._rest]
+        visit.settling |= len(visit.unread) < len(self._odd)
 
-    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], found: FolderVisit) -> None:
+    def _report(self, checkpoint: Checkpoint, files: tuple[Stamp, ...], visit: FolderVisit) -> None:
         self._reported[checkpoint.uri] = sighting = Sighting(checkpoint, files)
         self._open.pop(checkpoint.uri, None)
         self._since.pop(checkpoint.uri, None)
         kinds = kinds_of(files)
         self._kinds[checkpoint.run] = self._kinds.get(checkpoint.run, kinds) & kinds
-        found.ready.append(sighting)
+        visit.ready.append(sighting)
 
-    def _why_not(self, entry: Entry, files: tuple[Stamp, ...], found: FolderVisit) -> str | None:
+    def _why_not(self, entry: Entry, files: tuple[Stamp, ...], visit: FolderVisit) -> str | None:
         """Return why a checkpoint is not complete; None when it is."""
         uri, now = entry.checkpoint.uri, self._clock()
-        known, since = self._since.get(uri, (None, now))
-        if known != files:
+        before, since = self._since.get(uri, (None, now))
+        if before != files:
             self._since[uri] = (files, now)
             since = now
         if is_unfinished(Path(uri).name):
@@ -269,8 +278,8 @@ class Follower:
         if tracked is not None and tracked < entry.checkpoint.step:
             return f"the tracker says step {tracked:,}"
         if now - since < self._rest:
-            found.settling = True
-            found.resting.add(uri)
+            visit.settling = True
+            visit.resting.add(uri)
             return f"changed less than {self._rest:g} s ago"
         quiet = max(now - since, self._now() - changed_at(Path(uri), files))
         kinds = kinds_of(files)
@@ -288,8 +297,8 @@ class Follower:
 
     def _is_stuck(self, checkpoint: Checkpoint, files: tuple[Stamp, ...]) -> bool:
         """Return whether an incomplete checkpoint is old; a folder without checkpoint files is not."""
-        known, uri = self._kinds.get(checkpoint.run), Path(checkpoint.uri)
-        if files and known and not known & kinds_of(files):
+        kinds_before, uri = self._kinds.get(checkpoint.run), Path(checkpoint.uri)
+        if files and kinds_before and not kinds_before & kinds_of(files):
             return False
         written = max((at for _, _, at, _ in files), default=0) / 1e9 or changed_at(uri, files)
         return self._now() - written >= self._lag
@@ -298,9 +307,9 @@ class Follower:
 def _files(checkpoint: Checkpoint) -> tuple[Stamp, ...]:
     """Return the stamps of a checkpoint's files; for a folder that names no step, those of its weights."""
     path = Path(checkpoint.uri)
-    found = stamps(path)
+    stamps_found = stamps(path)
     stated = step_of(path.name) if path.is_dir() else step_of_file(path.stem)
-    return found if stated is not None or not path.is_dir() else weights_alone(found)
+    return stamps_found if stated is not None or not path.is_dir() else weights_alone(stamps_found)
 
 
 def _holds_something(folder: Path) -> bool:

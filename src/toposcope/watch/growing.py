@@ -78,8 +78,8 @@ class GrowingSeries:
 
     def stored_matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
         """Stream the 2-D weights of the tensors in `only`, under the store's name of the run."""
-        series, own = self._series[checkpoint]
-        for matrix in series.stored_matrices(own, self.only):
+        series, its_checkpoint = self._series[checkpoint]
+        for matrix in series.stored_matrices(its_checkpoint, self.only):
             yield dataclasses.replace(matrix, checkpoint=checkpoint)
 
     def matrices(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
@@ -88,30 +88,30 @@ class GrowingSeries:
 
     def vectors(self, checkpoint: Checkpoint) -> Iterator[Matrix]:
         """Stream the parameters of fewer than two dimensions: they are small, so every step reads them."""
-        series, own = self._series[checkpoint]
-        for vector in series.vectors(own):
+        series, its_checkpoint = self._series[checkpoint]
+        for vector in series.vectors(its_checkpoint):
             yield dataclasses.replace(vector, checkpoint=checkpoint)
 
     def weight_names(self, checkpoint: Checkpoint) -> tuple[str, ...]:
         """Return the names of all parameters, including those that this step does not read."""
-        series, own = self._series[checkpoint]
-        return series.weight_names(own)
+        series, its_checkpoint = self._series[checkpoint]
+        return series.weight_names(its_checkpoint)
 
     def unread(self, checkpoint: Checkpoint) -> list[str]:
         """Return the tensors that are not weights to measure, each with the reason."""
-        series, own = self._series[checkpoint]
-        return [f"{name} ({why})" for name, why in series.skipped(own).items()]
+        series, its_checkpoint = self._series[checkpoint]
+        return [f"{name} ({why})" for name, why in series.skipped(its_checkpoint).items()]
 
     def sizes(self, checkpoint: Checkpoint) -> list[tuple[str, int]]:
         """Return name and bytes of every tensor that holds weights."""
-        series, own = self._series[checkpoint]
-        with series.reading(own) as reader:
+        series, its_checkpoint = self._series[checkpoint]
+        with series.reading(its_checkpoint) as reader:
             return [(info.name, info.nbytes) for info in reader.infos().values() if len(info.shape) > 1]
 
     def whole_hash(self, checkpoint: Checkpoint) -> str:
         """Return the hash of all tensors."""
-        series, own = self._series[checkpoint]
-        return series.content_hash(own)
+        series, its_checkpoint = self._series[checkpoint]
+        return series.content_hash(its_checkpoint)
 
     def content_hash(self, checkpoint: Checkpoint) -> str:
         """Return the hash of the tensors that are read; a part never has the hash of the whole."""
@@ -184,5 +184,5 @@ class OfMatrices(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows about single matrices and heads."""
-        found = self.inner.measure(snapshot)
-        return Measured([row for row in found.rows if row.scope in _OF_ONE], [], found.alone)
+        measured = self.inner.measure(snapshot)
+        return Measured([row for row in measured.rows if row.scope in _OF_ONE], [], measured.alone)

@@ -208,12 +208,12 @@ class Monitor:
             self.skip(step, "the previous copy is still being measured")
             return
         tensors = tensors_of(model)
-        sizes = [(name, bytes_of(one)) for name, one in tensors.items() if len(one.shape) > 1]
+        sizes = [(name, bytes_of(tensor)) for name, tensor in tensors.items() if len(tensor.shape) > 1]
         turn = take_turn(sizes, self._budget, self._turn)
         self._turn = turn.start
         held = {
-            name: copied(one) if _read_now(turn, name, one) else placeholder(one)
-            for name, one in tensors.items()
+            name: copied(tensor) if _read_now(turn, name, tensor) else placeholder(tensor)
+            for name, tensor in tensors.items()
         }
         config: dict[str, Any] = getattr(getattr(model, "config", None), "to_dict", dict)()
         self._work.put_nowait(_Copy(step, held, turn, config))
@@ -358,19 +358,19 @@ class _Background:
         names = with_direction(new)
         if not names:
             return  # nothing is kept of a run without such columns
-        known = [] if self._beside is None else [self._beside]
-        self._beside = pd.concat([*known, new[["step", *names]]], ignore_index=True)
+        frames = [] if self._beside is None else [self._beside]
+        self._beside = pd.concat([*frames, new[["step", *names]]], ignore_index=True)
         self._companions.copy(self._beside, run, after=-1)
 
 
 def _source(run: RunRecord, copy: _Copy) -> Source:
-    made = in_memory({run.run: {copy.step: dict(copy.tensors)}})[0]
-    entry = made.entries[0]
+    source = in_memory({run.run: {copy.step: dict(copy.tensors)}})[0]
+    entry = source.entries[0]
     if copy.turn.names is not None:  # a part has no hash of the whole; this identifies it instead
         identity = {"inside": f"{run.run} {copy.step} {time.time_ns()}"}
         entry = dataclasses.replace(entry, identity=lambda: identity)
-    known = dataclasses.replace(run, config=run.config or copy.config)
-    return dataclasses.replace(made, run=known, entries=(entry,), config=known.config)
+    record = dataclasses.replace(run, config=run.config or copy.config)
+    return dataclasses.replace(source, run=record, entries=(entry,), config=record.config)
 
 
 def rank_here() -> int:

@@ -163,8 +163,8 @@ class Journal:
     def tail(self, offset: int) -> tuple[list[Event], int]:
         """Return the events from a byte offset on, and the offset after the last complete line."""
         lines = self._lines(offset)
-        found = [event for line in lines if (event := _parsed(line)) is not None]
-        return found, offset + sum(map(len, lines))
+        events = [event for line in lines if (event := _parsed(line)) is not None]
+        return events, offset + sum(map(len, lines))
 
     def _seal(self) -> None:
         """End a line that a killed writer left incomplete, and find the highest number so far."""
@@ -196,14 +196,14 @@ def alarms_of(stores: Iterable[Path]) -> dict[str, list[tuple[str, float]]]:
     >>> alarms_of([store])
     {'a': [('loss spike', 200.0)]}
     """
-    found: dict[str, dict[str, float]] = {}
+    steps_by_run: dict[str, dict[str, float]] = {}
     for store in stores:
         for event in Journal.of(store).read():
             if event.kind == "alarm" and event.step is not None:
                 test, step = str(event.data.get("test", "alarm")), float(event.step)
-                of_run = found.setdefault(event.run, {})
+                of_run = steps_by_run.setdefault(event.run, {})
                 of_run[test] = min(step, of_run.get(test, step))
-    return {run: list(tests.items()) for run, tests in found.items()}
+    return {run: list(tests.items()) for run, tests in steps_by_run.items()}
 
 
 def _parsed(line: bytes) -> Event | None:

@@ -29,17 +29,19 @@ def judged_runs(
     Runs for which it is too early to judge are left out: a watch judges them again when there is more data.
     """
     audit, steps = store.audited() if audit is None else audit, store.measured_steps()
-    found = {}
+    judgements = {}
     for log in logs:
         if log.column not in log.rows or not log.rows[log.column].notna().any():
             continue
-        one = judged(
+        judgement = judged(
             log.rows, log.column, log.curve, log.remarks,
             count=counted(log.rows, log.column, of_log=log.run not in steps),
-            audit=[one for one in audit if log.run in one.every_run],
+            audit=[finding for finding in audit if log.run in finding.every_run],
             last_checkpoint=max(steps.get(log.run, ()), default=None),
             wrong=log.wrong,
             replays=replays,
         )  # fmt: skip
-        found[log.run] = replace(one, grounds=tuple(g for g in one.grounds if g.kind != TOO_EARLY))
-    return found
+        judgements[log.run] = replace(
+            judgement, grounds=tuple(g for g in judgement.grounds if g.kind != TOO_EARLY)
+        )
+    return judgements

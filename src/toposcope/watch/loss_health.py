@@ -71,7 +71,7 @@ def logs_of(store: Store, results: LogResults | None = None) -> Iterator[StoredL
     from toposcope.runs.reading import Reading, judged_curve, log_of_store
 
     results = results or LogResults()
-    for run in sorted(log_of_store(store.path).runs, key=lambda one: one.name):
+    for run in sorted(log_of_store(store.path).runs, key=lambda run: run.name):
         if not len(run.table):
             continue
         column = loss_column(run.table)
@@ -118,8 +118,8 @@ def parted(alarms: Iterable[Event], passed: Mapping[AlarmKey, int]) -> tuple[lis
         if at is None:
             standing.append(event)
         else:
-            said = f"{event.data.get('sentence', '')}, {back_by(at)}"
-            data = {**event.data, "sentence": said, "passed": at, "next": ""}
+            sentence = f"{event.data.get('sentence', '')}, {back_by(at)}"
+            data = {**event.data, "sentence": sentence, "passed": at, "next": ""}
             back.append(dataclasses.replace(event, data=data))
     return standing, back
 
@@ -150,43 +150,47 @@ class HealthWatch:
         if began < self._ready_at:
             return []
         read = list(logs() if logs else logs_of(self.store))
-        now = {(one.run, one.remark.kind): one for one in health_of(read)}
-        found = [
+        now = {(state.run, state.remark.kind): state for state in health_of(read)}
+        events = [
             _event(
-                "health", one.run, _whole(one.remark.step), kind=one.remark.kind, sentence=one.remark.named
+                "health",
+                state.run,
+                _whole(state.remark.step),
+                kind=state.remark.kind,
+                sentence=state.remark.named,
             )
-            for key, one in now.items()
+            for key, state in now.items()
             if key not in self._announced
         ]
-        found += [
+        events += [
             _event("health", run, None, kind=kind, sentence=f"{kind}: over")
             for run, kind in self._announced
             if (run, kind) not in now
         ]
-        self._announced = {key: str(one) for key, one in now.items()}
-        found += self._new_odd()
-        open_ = [one for one in alarms if alarm_key(one) not in self._passed]
+        self._announced = {key: str(state) for key, state in now.items()}
+        events += self._new_odd()
+        open_ = [alert for alert in alarms if alarm_key(alert) not in self._passed]
         _, back = with_passed(open_, read, Journal.of(self.store.path).read())
-        for one in back:
-            self._passed.add(alarm_key(one))
-            found.append(_event("passed", one.run, one.step, **one.data))
+        for event in back:
+            self._passed.add(alarm_key(event))
+            events.append(_event("passed", event.run, event.step, **event.data))
         self._ready_at = self.clock() + REST * (self.clock() - began)
-        return found
+        return events
 
     def _new_odd(self) -> list[Event]:
         """Return the runs that have become odd, and those that no longer are."""
         from toposcope.study.odd_measured import odd_of_store
 
-        now = {one.run: one for one in odd_of_store(self.store).found}
-        kinds = {run: (bool(one.beside), one.frozen) for run, one in now.items()}
-        found = [
-            _event("odd run", run, None, sentence=one.sentence)
-            for run, one in now.items()
+        now = {odd_run.run: odd_run for odd_run in odd_of_store(self.store).found}
+        kinds = {run: (bool(odd_run.beside), odd_run.frozen) for run, odd_run in now.items()}
+        events = [
+            _event("odd run", run, None, sentence=odd_run.sentence)
+            for run, odd_run in now.items()
             if self._odd.get(run) != kinds[run]
         ]
         gone = [run for run in self._odd if run not in now]
         self._odd = dict(kinds)
-        return [*found, *(_event("odd run", run, None, sentence="like its siblings again") for run in gone)]
+        return [*events, *(_event("odd run", run, None, sentence="like its siblings again") for run in gone)]
 
 
 def _whole(step: float | None) -> int | None:

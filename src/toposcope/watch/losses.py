@@ -90,8 +90,8 @@ class LossFile:
             self._table, self._mark, self._alone = read.table, mark, len(read.runs) == 1
             self._log = read
             beside = self._planned_beside()
-            own = {run.name: {PLANNED: run.planned_steps} if run.planned_steps else {} for run in read.runs}
-            self._planned = {run: with_plan(said, beside) for run, said in own.items()}
+            plans = {run.name: {PLANNED: run.planned_steps} if run.planned_steps else {} for run in read.runs}
+            self._planned = {run: with_plan(plan, beside) for run, plan in plans.items()}
 
     def _planned_beside(self) -> dict[str, Any]:
         """Return the plan in the trainer's files beside the log, as `toposcope check` reads it."""
@@ -106,10 +106,12 @@ def last_written(path: Path) -> tuple[int, int, frozenset[int]]:
 
     It is made of sizes, modification times and inodes, because a copy may keep size and time.
     """
-    inside = [one for one in path.rglob("*") if one.is_file()] if path.is_dir() else [path]
-    found = [os.stat(one) for one in inside]
-    last = max((one.st_mtime_ns for one in found), default=0)
-    return sum(one.st_size for one in found), last, frozenset(one.st_ino for one in found)
+    inside = (
+        [path_inside for path_inside in path.rglob("*") if path_inside.is_file()] if path.is_dir() else [path]
+    )
+    stats = [os.stat(path_inside) for path_inside in inside]
+    last = max((stat.st_mtime_ns for stat in stats), default=0)
+    return sum(stat.st_size for stat in stats), last, frozenset(stat.st_ino for stat in stats)
 
 
 class LossCopy:
@@ -174,22 +176,22 @@ class PlanCopy:
             return
         from toposcope.logs.plans import recipe_steps
 
-        known = self._store.run(segment)
-        if known is None:
+        record = self._store.run(segment)
+        if record is None:
             return
         self._done.add(segment)
-        if recipe_steps(known.config) is None:
-            self._store.write_runs([replace(known, config={**known.config, **plan})])
+        if recipe_steps(record.config) is None:
+            self._store.write_runs([replace(record, config={**record.config, **plan})])
 
 
-def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
+def _filled(table: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, np.ndarray]:
     """Return the known rows with empty cells filled from `history`, and which rows changed."""
     import pandas as pd
 
-    steps = np.union1d(known["step"].to_numpy(), history["step"].to_numpy())
-    filled, new = {"step": steps.astype(np.int64)}, ~np.isin(steps, known["step"].to_numpy())
-    for name in [column for column in known.columns if column not in ("run", "step")]:
-        old, more = _by_step(known, name, steps), _by_step(history, name, steps)
+    steps = np.union1d(table["step"].to_numpy(), history["step"].to_numpy())
+    filled, new = {"step": steps.astype(np.int64)}, ~np.isin(steps, table["step"].to_numpy())
+    for name in [column for column in table.columns if column not in ("run", "step")]:
+        old, more = _by_step(table, name, steps), _by_step(history, name, steps)
         came = np.isnan(old) & ~np.isnan(more)
         filled[name] = np.where(came, more, old)
         new |= came
@@ -198,7 +200,7 @@ def _filled(known: pd.DataFrame, history: pd.DataFrame) -> tuple[pd.DataFrame, n
 
 def _by_step(table: pd.DataFrame, name: str, steps: np.ndarray) -> np.ndarray:
     """Return a column at `steps`, NaN where the table has no value."""
-    found = np.full(len(steps), np.nan)
+    column = np.full(len(steps), np.nan)
     at = np.searchsorted(steps, table["step"].to_numpy())
-    found[at] = table[name].to_numpy(dtype=float, na_value=np.nan)
-    return found
+    column[at] = table[name].to_numpy(dtype=float, na_value=np.nan)
+    return column

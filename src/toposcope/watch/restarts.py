@@ -46,17 +46,17 @@ class RestartLog:
         self._marks[run] = mark
         judged = JudgedRun.of(rows, column=loss_column(rows), replaced=replaced)
         events = []
-        for one in trained_twice(judged):
-            step = int(one.step)
+        for finding in trained_twice(judged):
+            step = int(finding.step)
             pairs, done = self._seen.get((run, step), (0, False))
-            if done or not (whole or one.rows >= 2 * pairs):
+            if done or not (whole or finding.rows >= 2 * pairs):
                 continue
-            self._seen[run, step] = one.rows, whole
-            remark = one.remark()
+            self._seen[run, step] = finding.rows, whole
+            remark = finding.remark()
             events.append(
                 self._journal.append(
                     "restart", segment, step, of=run, verdict=remark.level, sentence=remark.sentence,
-                    rows=one.rows, whole=whole,
+                    rows=finding.rows, whole=whole,
                 )
             )  # fmt: skip
         return events
@@ -69,11 +69,11 @@ def worked_later(
 
     It is over if the latest comparison of the same restart calls for no look.
     """
-    latest = {(one.data["of"], one.step): one for one in journal if one.kind == "restart"}
-    found: dict[tuple[str, str, int | None], int] = {}
+    latest = {(event.data["of"], event.step): event for event in journal if event.kind == "restart"}
+    reached: dict[tuple[str, str, int | None], int] = {}
     for alarm in alarms:
         last = latest.get((alarm.data.get("of", alarm.run), alarm.step))
         mine = alarm.data.get("test") == RestartFault.test and last is not None
         if mine and last is not None and last.step is not None and last.data["verdict"] != LOOK:
-            found[alarm.run, RestartFault.test, alarm.step] = last.step + int(last.data["rows"])
-    return found
+            reached[alarm.run, RestartFault.test, alarm.step] = last.step + int(last.data["rows"])
+    return reached

@@ -19,21 +19,21 @@ class ResumeLog:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         latest = latest_answers(journal.read())
-        self._told = {run: (one.step, one.data["sentence"]) for run, one in latest.items()}
+        self._told = {run: (event.step, event.data["sentence"]) for run, event in latest.items()}
 
     def take(self, answers: Iterable[Resumption], segments: Segments) -> list[Event]:
         """Write the answers that are new, each under the name of the run's present segment."""
         events = []
-        for one in answers:
-            if self._told.get(one.run) == (one.step, one.line):
+        for answer in answers:
+            if self._told.get(answer.run) == (answer.step, answer.line):
                 continue
-            self._told[one.run] = one.step, one.line
-            past = segments.of(one.run)
-            facets = one.to_dict()["facets"]
+            self._told[answer.run] = answer.step, answer.line
+            past = segments.of(answer.run)
+            facets = answer.to_dict()["facets"]
             events.append(
                 self._journal.append(
-                    "resume", past.newest if len(past) else one.run, one.step, of=one.run,
-                    verdict=one.verdict, sentence=one.line, earlier=one.earlier, facets=facets,
+                    "resume", past.newest if len(past) else answer.run, answer.step, of=answer.run,
+                    verdict=answer.verdict, sentence=answer.line, earlier=answer.earlier, facets=facets,
                 )
             )  # fmt: skip
         return events
@@ -51,24 +51,29 @@ def resumable_since(
 
     The answer is by run, test and step of the alarm.
     """
-    answers = [one for one in journal if one.kind == "resume"]
-    found: dict[tuple[str, str, int | None], int] = {}
+    answers = [event for event in journal if event.kind == "resume"]
+    since_by_alarm: dict[tuple[str, str, int | None], int] = {}
     for alarm in alarms:
         if alarm.data.get("test") != TrainingStateFault.test:
             continue
         run = alarm.data.get("of", alarm.run)
-        of_run = [one for one in answers if one.data["of"] == run]
+        of_run = [event for event in answers if event.data["of"] == run]
         # the answer that raised the alarm: one about a later checkpoint may be of the same visit
-        raised = [one.number for one in of_run if one.step == alarm.step and one.number < alarm.number]
-        later = (one for one in of_run if one.number > max(raised, default=alarm.number))
-        good = (one.step for one in later if one.data["verdict"] == RESUMABLE)
+        raised = [
+            event.number for event in of_run if event.step == alarm.step and event.number < alarm.number
+        ]
+        later = (event for event in of_run if event.number > max(raised, default=alarm.number))
+        good = (event.step for event in later if event.data["verdict"] == RESUMABLE)
         since = next((step for step in good if step is not None), None)
         if since is not None:
-            found[alarm.run, TrainingStateFault.test, alarm.step] = since
-    return found
+            since_by_alarm[alarm.run, TrainingStateFault.test, alarm.step] = since
+    return since_by_alarm
 
 
 def lines_of_answers(answers: Mapping[str, Event]) -> list[str]:
     """Return the latest answers in a line each, with the run's name where there are several runs."""
     many = len(answers) > 1
-    return [f"{run} {one.data['sentence']}" if many else one.data["sentence"] for run, one in answers.items()]
+    return [
+        f"{run} {event.data['sentence']}" if many else event.data["sentence"]
+        for run, event in answers.items()
+    ]

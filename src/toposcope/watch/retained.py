@@ -72,7 +72,7 @@ class Retained:
 def _holds_links(path: Path) -> bool:
     """Return whether a kept checkpoint, its folder or anything in it is a symbolic link: we make none."""
     inner = (Path(at) / name for at, folders, files in os.walk(path) for name in (*folders, *files))
-    return any(one.is_symlink() for one in (path.parent, path, *inner))
+    return any(folder.is_symlink() for folder in (path.parent, path, *inner))
 
 
 def remove(folder: Path, name: str) -> None:
@@ -113,8 +113,8 @@ def retain(sighting: Sighting, folder: Path, *, copy: bool = False) -> Retained 
         return None
     except OSError:
         remove(folder, place.parent.name)
-        own = Retained(source, None, sighting.files)
-        return own if own.is_whole() else None
+        retained = Retained(source, None, sighting.files)
+        return retained if retained.is_whole() else None
     held = _named(stamps(place), sighting.files)
     seen = _named(stamps(source), sighting.files) if copy else held
     if seen == sighting.files:
@@ -123,10 +123,10 @@ def retain(sighting: Sighting, folder: Path, *, copy: bool = False) -> Retained 
     return None
 
 
-def _named(found: tuple[Stamp, ...], wanted: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
+def _named(own_stamps: tuple[Stamp, ...], wanted: tuple[Stamp, ...]) -> tuple[Stamp, ...]:
     """Return the stamps of the `wanted` files; other files do not count."""
     names = {name for name, *_ in wanted}
-    return tuple(one for one in found if one[0] in names)
+    return tuple(stamp for stamp in own_stamps if stamp[0] in names)
 
 
 def _link(source: Path, target: Path) -> None:

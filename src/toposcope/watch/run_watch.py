@@ -59,15 +59,15 @@ class RunWatch:
 
     def metrics(self, table: pd.DataFrame) -> list[Alert]:
         """Take new rows of the loss history."""
-        found: list[Alert] = []
+        alerts: list[Alert] = []
         for row in rows_of(table):
             if row.step <= self._metric_step:
                 continue
             self._metric_step = row.step
             self._rates.add(row.step, row.learning_rate)
             for alarm in self.alarms:
-                found += spared_all(alarm.on_metrics, Alert, row)
-        return found
+                alerts += spared_all(alarm.on_metrics, Alert, row)
+        return alerts
 
     def checkpoint(
         self,
@@ -83,11 +83,11 @@ class RunWatch:
         since, self._checkpoint_step = self._checkpoint_step, step
         rate, woken = self._rates.between(since, step), self._rows_in_use.woken(rows)
         checkpoint = SeenCheckpoint(step, rows, since, rate, planned, led, woken=woken)
-        found = [
+        alerts = [
             alert for alarm in self.alarms for alert in spared_all(alarm.on_checkpoint, Alert, checkpoint)
         ]
         self.recent.append(checkpoint.summary())
-        return found
+        return alerts
 
     def event(self, event: Event) -> list[Alert]:
         """Take an event of the journal about this run."""
@@ -101,10 +101,10 @@ class RunWatch:
         """Return the step of the log at which an alarm passed; None if it has not."""
         if (rule := rule_of_companions(alert.test)) is not None:
             return rule().passed(Signal(alert.step, alert.sentence), rows)
-        made = next((one for one in self.alarms if one.test == alert.test), None)
-        if made is None or is_ours(made.passed):
-            return None if made is None else made.passed(alert, rows)
-        return spared(made.passed, None, alert, rows.copy())
+        raising = next((alarm for alarm in self.alarms if alarm.test == alert.test), None)
+        if raising is None or is_ours(raising.passed):
+            return None if raising is None else raising.passed(alert, rows)
+        return spared(raising.passed, None, alert, rows.copy())
 
 
 class RowsInUse:
@@ -119,13 +119,13 @@ class RowsInUse:
         Rows of rare tokens rest again and again, so only a share below all earlier ones counts.
         """
         part = rows[rows["feature"] == of.RESTING_ROWS.name]
-        found = set()
+        names = set()
         for name, share in zip(part["name"], part["value"], strict=True):
             before = self._unused.get(name, share)
             if share <= before - WOKEN:
-                found.add(name)
+                names.add(name)
             self._unused[name] = min(before, share)
-        return frozenset(found)
+        return frozenset(names)
 
 
 class UpdateRates:
@@ -145,8 +145,8 @@ class UpdateRates:
 
         The rates before `step` are dropped, because the next update begins there.
         """
-        made = [rate for at, rate in self._rates if since <= at < step]
-        mean = float(np.mean(made)) if made else 0.0
+        rates = [rate for at, rate in self._rates if since <= at < step]
+        mean = float(np.mean(rates)) if rates else 0.0
         if mean > 0:
             self._rate = mean
         while self._rates and self._rates[0][0] < step:

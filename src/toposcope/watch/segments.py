@@ -62,8 +62,8 @@ class Past:
     def left_at(self, segment: str, step: int) -> int:
         """Return the last step below `step` of the other segments, -1 without one."""
         of, steps = np.frombuffer(self._segment, np.intc), np.frombuffer(self._step, np.int64)
-        own = self.names.index(segment) if segment in self.names else -1
-        return int(np.max(steps[(of != own) & (steps < step)], initial=-1))
+        own_index = self.names.index(segment) if segment in self.names else -1
+        return int(np.max(steps[(of != own_index) & (steps < step)], initial=-1))
 
 
 @dataclass(slots=True)

@@ -99,14 +99,14 @@ class LiveStore:
             return self.store.metrics()
         import pandas as pd
 
-        found = []
+        tables = []
         for event in events:
             if event.kind == "metrics":
                 span = {name: event.data[name] for name in ("first", "last")}
-                found.append(self.store.metrics(event.run, **span))
-        if not found:
+                tables.append(self.store.metrics(event.run, **span))
+        if not tables:
             return _no_metrics()
-        return pd.concat(found).drop_duplicates(["run", "step"], keep="last").reset_index(drop=True)
+        return pd.concat(tables).drop_duplicates(["run", "step"], keep="last").reset_index(drop=True)
 
 
 def _no_metrics() -> pd.DataFrame:

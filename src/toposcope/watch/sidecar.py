@@ -118,23 +118,30 @@ class Sidecar:
 
     def visit(self) -> list[Event]:
         """Visit the folder once, measure what is new, and return what happened."""
-        found = self._follower.visit()
-        self._settling = found.settling
+        folder_visit = self._follower.visit()
+        self._settling = folder_visit.settling
         early = self._copy_losses(started=False)
-        events = self._tell_waiting(found)
+        events = self._tell_waiting(folder_visit)
         events += [
             self.journal.append("vanished", at.run, at.step, why="gone before it was complete")
-            for at in found.vanished
+            for at in folder_visit.vanished
         ]
-        ready = [(sighting, self._hold(sighting)) for sighting in found.ready]
+        ready = [(sighting, self._hold(sighting)) for sighting in folder_visit.ready]
         for number, (sighting, held) in enumerate(ready, 1):
             events += self._take_or_tell(sighting, held, newest=number == len(ready))
         events += early + self._copy_losses()
-        self._unseen.faulty = {uri: why for uri, why in self._unseen.faulty.items() if uri in found.complete}
-        unread = {one.place: one.why for one in found.unread} | self.journal.faults
-        self._unseen.take(unread, found.waiting, frozenset(found.stuck))
-        events += [self.journal.append("unseen", place=one.place, why=one.why) for one in self._unseen.new()]
-        events += self._resumes.take(self._audit.visit(found.complete), self._state.segments)
+        self._unseen.faulty = {
+            uri: why for uri, why in self._unseen.faulty.items() if uri in folder_visit.complete
+        }
+        unread = {
+            unread_file.place: unread_file.why for unread_file in folder_visit.unread
+        } | self.journal.faults
+        self._unseen.take(unread, folder_visit.waiting, frozenset(folder_visit.stuck))
+        events += [
+            self.journal.append("unseen", place=unread_file.place, why=unread_file.why)
+            for unread_file in self._unseen.new()
+        ]
+        events += self._resumes.take(self._audit.visit(folder_visit.complete), self._state.segments)
         self._compact()
         return events
 
@@ -148,12 +155,12 @@ class Sidecar:
         """What has been checked so far, and what the latest visit could not read."""
         return Checked.of(self.store, self._unseen.now)
 
-    def _tell_waiting(self, found: FolderVisit) -> list[Event]:
+    def _tell_waiting(self, visit: FolderVisit) -> list[Event]:
         """Record why a checkpoint is incomplete, once for each reason, unless it changes or is stuck."""
         new = {
             uri: why
-            for uri, why in found.waiting.items()
-            if uri not in found.stuck and uri not in found.resting
+            for uri, why in visit.waiting.items()
+            if uri not in visit.stuck and uri not in visit.resting
         }
         changed = {uri: why for uri, why in new.items() if self._unseen.waiting.get(uri) != why}
         self._unseen.waiting = new
@@ -198,38 +205,44 @@ class Sidecar:
 
     def _take(self, sighting: Sighting, held: Retained) -> list[Event]:
         """Measure one kept checkpoint."""
-        own = sighting.checkpoint
-        source = self._follower.sources[own.run]
-        entry = Entry(own, opened(held.path), place=str(held.path))
-        self._series.add(own, source, entry)
+        checkpoint = sighting.checkpoint
+        source = self._follower.sources[checkpoint.run]
+        entry = Entry(checkpoint, opened(held.path), place=str(held.path))
+        self._series.add(checkpoint, source, entry)
         try:
-            content = self._series.whole_hash(own)
+            content = self._series.whole_hash(checkpoint)
         except (InputError, OSError) as error:
             held.release()
             return [self._skip(sighting, _line(error))]
         finally:
-            self._series.drop(own)
-        self._unseen.faulty.pop(own.uri, None)
-        at = self._state.segments.name(own, content=content, written=sighting.written)
+            self._series.drop(checkpoint)
+        self._unseen.faulty.pop(checkpoint.uri, None)
+        at = self._state.segments.name(checkpoint, content=content, written=sighting.written)
         if at is None:
             held.release()
             why = "its weights are already in the store"
-            return [self.journal.append("skipped", own.run, own.step, why=why, **self._files(sighting))]
+            return [
+                self.journal.append(
+                    "skipped", checkpoint.run, checkpoint.step, why=why, **self._files(sighting)
+                )
+            ]
         self._series.add(at, source, entry)
-        events = self._begin(own, at)
+        events = self._begin(checkpoint, at)
         events.append(self._measure(sighting, at, held, content))
         return events
 
-    def _begin(self, own: Checkpoint, at: Checkpoint) -> list[Event]:
+    def _begin(self, own_checkpoint: Checkpoint, at: Checkpoint) -> list[Event]:
         """Record a segment that begins with this checkpoint, and the run itself."""
         if at.run in self._state.starts:
             return []
-        after = self._state.starts[at.run] = self._state.segments.of(own.run).left_at(at.run, at.step)
+        after = self._state.starts[at.run] = self._state.segments.of(own_checkpoint.run).left_at(
+            at.run, at.step
+        )
         run = self._series.describe(at)
         self.store.write_runs([dataclasses.replace(run, run=at.run)])
-        if at.run == own.run:
+        if at.run == own_checkpoint.run:
             return []
-        return [self.journal.append("segment", at.run, at.step, of=own.run, after=after)]
+        return [self.journal.append("segment", at.run, at.step, of=own_checkpoint.run, after=after)]
 
     def _measure(self, sighting: Sighting, at: Checkpoint, held: Retained, content: str) -> Event:
         last = self._state.last.get(at.run)
@@ -328,12 +341,12 @@ class Sidecar:
                 unreadable[name] = _line(error)  # or being written
                 continue
             log = self._loss_file
-            said = "" if log is not None else source.log()
+            source_log = "" if log is not None else source.log()
             if log is not None:
                 history = log.joined(history, name)
-            elif said and name not in self._logs:
+            elif source_log and name not in self._logs:
                 self._logs.add(name)
-                events.append(self.journal.append("log", name, sentence=f"losses from {said}"))
+                events.append(self.journal.append("log", name, sentence=f"losses from {source_log}"))
             rows = source.rows() if log is None else log.rows(name)
             replaced = source.replaced() if log is None else log.replaced(name)
             events += self._restarts.take(name, segment, rows, replaced)
@@ -342,7 +355,7 @@ class Sidecar:
             span = self._losses.copy(history, segment, after=self._state.starts.get(segment, -1))
             if span is not None:
                 events.append(self.journal.append("metrics", segment, first=span[0], last=span[1]))
-            if log is not None or said:
+            if log is not None or source_log:
                 self._plans.copy(segment, partial(log.planned, name) if log is not None else source.facts)
         if started:
             self._unseen.losses = unreadable
@@ -362,25 +375,25 @@ class Sidecar:
         if event.kind not in ("measured", "skipped", "waiting", "vanished") or event.step is None:
             return
         uri = self._follower.uri_of(data.get("uri", "."))
-        own = Checkpoint(data.get("of", event.run), event.step, uri=uri)
+        checkpoint = Checkpoint(data.get("of", event.run), event.step, uri=uri)
         if event.kind in ("waiting", "vanished"):
-            self._follower.expect(own, gone=event.kind == "vanished")
+            self._follower.expect(checkpoint, gone=event.kind == "vanished")
             return
         if not data.keys() >= (_MEASURED if event.kind == "measured" else {"files"}):
             return  # what a Monitor measured has no files
         files = as_stamps(data["files"])
-        self._follower.restore(own, files)
+        self._follower.restore(checkpoint, files)
         if event.kind == "skipped" and data.get("fault"):
-            self._unseen.faulty[own.uri] = str(data["why"])
+            self._unseen.faulty[checkpoint.uri] = str(data["why"])
         else:
-            self._unseen.faulty.pop(own.uri, None)
+            self._unseen.faulty.pop(checkpoint.uri, None)
         if event.kind == "skipped":
             return
-        past = self._state.segments.of(own.run)
+        past = self._state.segments.of(checkpoint.run)
         past.add(event.run, event.step, content=data["content"], written=data["written"])
         self._state.starts[event.run] = data["after"]
         self._state.turn[event.run] = data["turn"]
-        at = dataclasses.replace(own, run=event.run, tokens=data["tokens"])
+        at = dataclasses.replace(checkpoint, run=event.run, tokens=data["tokens"])
         last = self._state.last.get(event.run)
         if last is not None and last.checkpoint.step > event.step:
             return
@@ -392,7 +405,11 @@ class Sidecar:
 
     def _drop_links(self) -> None:
         """Remove links that a killed process left, except for the latest checkpoint of each segment."""
-        in_use = {one.held.path.parent for one in self._state.last.values() if one.held is not None}
+        in_use = {
+            last_taken.held.path.parent
+            for last_taken in self._state.last.values()
+            if last_taken.held is not None
+        }
         for place in self._held_in.glob("*"):
             if place not in in_use:
                 remove(self._held_in, place.name)

@@ -29,8 +29,8 @@ class TrainingWatch:
     def __call__(self, event: TrainingStep) -> None:
         """Observe one step."""
         monitor = self._of(event)
-        known = {name: getattr(event, name) for name in _METRICS}
-        metrics = {name: value for name, value in known.items() if value is not None}
+        logged = {name: getattr(event, name) for name in _METRICS}
+        metrics = {name: value for name, value in logged.items() if value is not None}
         monitor.observe(event.model, event.step, tokens=event.tokens, **metrics)
 
     def __enter__(self) -> TrainingWatch:

@@ -60,7 +60,7 @@ class WatchAnswer:
         An open alarm, or an odd run, makes it at least "look".
         """
         weights = [LOOK] if self.alarms or self.odd else []
-        return worst([*weights, *(one.level for one in self.judgements.values())])
+        return worst([*weights, *(judgement.level for judgement in self.judgements.values())])
 
     @property
     def problems(self) -> list[str]:
@@ -88,22 +88,26 @@ class WatchAnswer:
     def lines(self) -> Iterator[tuple[str, str]]:
         """The answer, the alarms, what happened and what else is known, each line with its indent."""
         yield self.line, ""
-        for run, one in self.judgements.items():
-            if one.level != ALL_RIGHT:
-                yield f"verdict: {run}: {one.level} ({', '.join(ground.kind for ground in one.grounds)})", ""
+        for run, judgement in self.judgements.items():
+            if judgement.level != ALL_RIGHT:
+                yield (
+                    f"verdict: {run}: {judgement.level} "
+                    f"({', '.join(ground.kind for ground in judgement.grounds)})",
+                    "",
+                )
         quiet = ("alarm", "unseen", "resume")
         for alarms in events_of(self.alarms):
             yield from _lines_of_alarms(alarms)
-        for event in (*self.passed, *(one for one in self.events if one.kind not in quiet)):
+        for event in (*self.passed, *(event for event in self.events if event.kind not in quiet)):
             yield from lines_of(event)
         parts = (
             ("resume", lines_of_answers(self.resume)),
-            ("odd run", (f"{one.run} is {one.sentence}" for one in self.odd)),
+            ("odd run", (f"{odd_run.run} is {odd_run.sentence}" for odd_run in self.odd)),
             ("health", map(str, self.health)), ("not checked", self.checked.problems),
             ("audit", self.audit), ("not judged", self.not_judged),
         )  # fmt: skip
-        for name, said in parts:
-            for sentence in said:
+        for name, sentences in parts:
+            for sentence in sentences:
                 yield f"{name}: {sentence}", ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,7 +115,7 @@ class WatchAnswer:
         return {
             "answer": self.line, "verdict": self.verdict, "store": str(self.store),
             "alarms": list(map(plain_event, self.alarms)), "passed": list(map(plain_event, self.passed)),
-            "problems": self.problems, "odd": [dataclasses.asdict(one) for one in self.odd],
+            "problems": self.problems, "odd": [dataclasses.asdict(odd_run) for odd_run in self.odd],
             "health": list(map(str, self.health)), "audit": list(self.audit),
             "resume": list(map(plain_event, self.resume.values())), **self.checked.to_dict(),
             "not_judged": list(self.not_judged),
@@ -174,13 +178,13 @@ def plain_event(event: Event) -> dict[str, object]:
 
 
 def _of_events(events: Sequence[Event]) -> list[str]:
-    found = [
+    problems = [
         f"{event.place}: {why}"
         for event in events
         if event.kind == "measured"
         for why in event.data["problems"]
     ]
-    found += [f"{event.data['sink']}: {event.data['why']}" for event in events if event.kind == "unsent"]
-    return found + [
+    problems += [f"{event.data['sink']}: {event.data['why']}" for event in events if event.kind == "unsent"]
+    return problems + [
         f"{event.place}: {event.kind}, {event.data['why']}" for event in events if event.kind == "vanished"
     ]

@@ -125,7 +125,7 @@ class Watching:
         now = self._forwarder.unsent
         new = [kind for kind in now if kind not in self._refusing]
         self._refusing = set(now)
-        return [Event(time.time_ns(), "unsent", data={"sink": one, "why": now[one]}) for one in new]
+        return [Event(time.time_ns(), "unsent", data={"sink": sink, "why": now[sink]}) for sink in new]
 
     def once(self) -> WatchAnswer:
         """Visit once, when the files have been unchanged for long enough, and return the answer."""
@@ -136,14 +136,16 @@ class Watching:
             time.sleep(self.options.rest)
             more, logs = self._visit()
             events += more
-            events = [one for one in events if one.kind != "unsent" or one.data["sink"] in self._refusing]
+            events = [
+                event for event in events if event.kind != "unsent" or event.data["sink"] in self._refusing
+            ]
         journal = self.watchman.journal.read()
         replays = Replays(self.watchman.settings.target is not None)
-        alarms, audit = [one for one in journal if one.kind == "alarm"], self.store.audited()
+        alarms, audit = [event for event in journal if event.kind == "alarm"], self.store.audited()
         standing, passed = with_passed(alarms, logs(), journal)
         return WatchAnswer(
             self.store.path, tuple(standing), tuple(passed), tuple(events), tuple(health_of(logs())),
-            tuple(str(one) for one in audit if not one.is_remark), self._checked(),
+            tuple(str(finding) for finding in audit if not finding.is_remark), self._checked(),
             self._not_judged(journal), self.watchman.stated(),
             odd_of_store(self.store).found,
             judged_runs(self.store, logs(), replays, audit),
@@ -177,10 +179,10 @@ class Watching:
     def _beside(self, logs: Callable[[], list[StoredLog]]) -> list[Event]:
         """Return the events that are not in the journal."""
         alarms = [event for event in self.watchman.journal.read() if event.kind == "alarm"]
-        faults = [str(one) for one in self.store.audited() if not one.is_remark]
-        new = [one for one in faults if one not in self._audited]
+        faults = [str(finding) for finding in self.store.audited() if not finding.is_remark]
+        new = [fault for fault in faults if fault not in self._audited]
         self._audited.update(new)
-        audit = [Event(time.time_ns(), "audit", data={"sentence": one}) for one in new]
+        audit = [Event(time.time_ns(), "audit", data={"sentence": sentence}) for sentence in new]
         return [*self._health.visit(alarms, logs), *audit]
 
     def _checked(self) -> Checked:

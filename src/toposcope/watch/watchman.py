@@ -93,11 +93,11 @@ class Watchman:
         before = max((at for at in places if step is not None and at < step), default=None)
         if before is None or step not in places:
             return ()
-        found = [
+        values = [
             next((str(at) for at in (of_run.parent / name, of_run / name) if at.exists()), "")
             for name in (places[before], places[step])
         ]
-        return tuple(found) if all(found) else ()
+        return tuple(values) if all(values) else ()
 
     def stated(self) -> str:
         """Return the false-alarm rate of the tests by design, and that of all checks as measured."""
@@ -118,37 +118,37 @@ class Watchman:
         led = leading_features(completed(self._live.store.catalogue()), Use.WATCH)
         new = self._live.snapshot(self._number)
         self._number, self._listed = new.number, None
-        found: list[Alert] = []
+        alerts: list[Alert] = []
         for run, table in new.metrics.groupby("run", sort=True):
             table = table.sort_values("step")
-            found += self._on_log(str(run), table)
+            alerts += self._on_log(str(run), table)
             self._remember(str(run), table)
         for run, of_run in _plain(new.features).groupby("run", sort=True):
             watch, planned = self._watch(str(run)), self._planned(str(run))
             for at, rows in of_run.groupby("step", sort=True):
-                found += watch.checkpoint(int(str(at)), rows, planned=planned, led=led)
+                alerts += watch.checkpoint(int(str(at)), rows, planned=planned, led=led)
         for event in new.events:
             if event.kind == "measured":
                 self._place(event)
             if event.kind in ("measured", "resume", "restart"):
-                found += self._watch(event.run).event(event)
+                alerts += self._watch(event.run).event(event)
         if len(new.metrics) or len(new.features):
             read = logs or partial(logs_of, self._live.store)
             beside = self._beside(read if len(new.metrics) else tuple)
             for run in sorted(self._runs):
-                found += self._runs[run].beside(beside)
-        events = [self._write(finding) for finding in found if _key(finding) not in self._announced]
+                alerts += self._runs[run].beside(beside)
+        events = [self._write(finding) for finding in alerts if _key(finding) not in self._announced]
         notice = [event for event in events if event.kind != "look"]
         return [*notice, *self._complete()]
 
     def _on_log(self, run: str, table: pd.DataFrame) -> list[Alert]:
         """Return what new rows of a log show, a policy's by the columns beside its loss."""
-        found = self._watch(run).metrics(table)
+        metrics = self._watch(run).metrics(table)
         store = self._live.store
         if store.companions(run) is None:
-            return found
+            return metrics
         rows = with_companions(store, run, store.metrics(run))
-        return [*of_objective(found, rows), *companion_alerts(run, rows)]
+        return [*of_objective(metrics, rows), *companion_alerts(run, rows)]
 
     def _record_settings(self) -> None:
         """Write settings that differ from the recorded ones: what replays the alarms needs the same."""
@@ -165,12 +165,12 @@ class Watchman:
 
     def _beside(self, logs: Callable[[], Iterable[StoredLog]]) -> OtherRuns:
         """Return the other runs for the alarms; without new losses, there are no new curves."""
-        made: list[tuple[Sequence[Curve], Sequence[Curve]]] = []
+        curve_pairs: list[tuple[Sequence[Curve], Sequence[Curve]]] = []
 
         def curves() -> tuple[Sequence[Curve], Sequence[Curve]]:
-            if not made:
-                made.append(_curves(logs()))
-            return made[0]
+            if not curve_pairs:
+                curve_pairs.append(_curves(logs()))
+            return curve_pairs[0]
 
         return OtherRuns(self._losses, self._kin, curves)
 
@@ -179,8 +179,8 @@ class Watchman:
         import json
 
         runs = self._runs_now()
-        known = runs[runs["run"] == run]
-        config = json.loads(known["config"].iloc[0] or "{}") if len(known) else {}
+        run_rows = runs[runs["run"] == run]
+        config = json.loads(run_rows["config"].iloc[0] or "{}") if len(run_rows) else {}
         last = config.get("planned_steps") or config.get("steps")
         every = config.get("checkpoint_every") or config.get("save_steps")
         if not isinstance(last, int) or not isinstance(every, int) or every < 1:
@@ -201,11 +201,11 @@ class Watchman:
 
     def _kin(self, run: str) -> list[str]:
         runs = self._runs_now()
-        own = runs[runs["run"] == run]
-        if not len(own) or not own["family"].iloc[0]:
+        own_rows = runs[runs["run"] == run]
+        if not len(own_rows) or not own_rows["family"].iloc[0]:
             return []
         together = next(group.runs for group in groups_of(runs) if run in group.runs)
-        same = runs[runs["run"].isin(together) & (runs["parameters"] == own["parameters"].iloc[0])]
+        same = runs[runs["run"].isin(together) & (runs["parameters"] == own_rows["parameters"].iloc[0])]
         return [name for name in same["run"] if name != run and name in self._losses]
 
     def _write(self, finding: Alert) -> Event:
@@ -233,10 +233,10 @@ class Watchman:
         A slow change began at the step that its alarm names (`since`).
         """
         recent = list(self._watch(finding.run).recent)
-        after = next((one for one in recent if one.step >= finding.step and one.says), None)
+        after = next((state for state in recent if state.step >= finding.step and state.says), None)
         until = finding.step if after is None else after.step
         began = min(until, finding.data.get("since", until - 1) + 1)
-        good = max((one.step for one in recent if one.step < began), default=None)
+        good = max((state.step for state in recent if state.step < began), default=None)
         return after, good
 
     def _complete(self) -> list[Event]:

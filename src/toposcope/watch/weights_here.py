@@ -14,19 +14,19 @@ def tensors_of(model: Any) -> dict[str, Any]:
     """Return a model's tensors by name, the first of tied ones; prefixes from wrappers stay."""
     if isinstance(model, Mapping):
         return dict(model)
-    found, seen = {}, set()
+    tensors, seen = {}, set()
     for name, value in model.state_dict(keep_vars=True).items():
         if id(value) not in seen and hasattr(value, "detach"):
-            found[name] = value
+            tensors[name] = value
         seen.add(id(value))
-    return found
+    return tensors
 
 
 def why_refused(model: Any) -> str:
     """Return why this process does not hold all weights of a model; empty if it does."""
     modules: Callable[[], Any] = getattr(model, "modules", tuple)
     for module in modules():
-        names = {one.__name__ for one in type(module).__mro__}
+        names = {kind.__name__ for kind in type(module).__mro__}
         wrapper = next((name for name in _SHARDED if name in names), "")
         if wrapper:
             return f"the model is sharded ({wrapper})"

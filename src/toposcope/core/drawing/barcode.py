@@ -59,17 +59,19 @@ def bars_at(diagrams: pd.DataFrame, step: int) -> dict[int, np.ndarray]:
 
 
 def _edge(bars: dict[int, np.ndarray]) -> float:
-    known = np.concatenate([pairs[np.isfinite(pairs)] for pairs in bars.values()] or [np.zeros(1)])
-    return 1.06 * float(known.max(initial=0.0)) or 1.0
+    finite = np.concatenate([pairs[np.isfinite(pairs)] for pairs in bars.values()] or [np.zeros(1)])
+    return 1.06 * float(finite.max(initial=0.0)) or 1.0
 
 
 def pairs(ax: Axes, bars: dict[int, np.ndarray], edge: float) -> None:
     """Draw death against birth; what never dies is a triangle on the upper edge."""
     ax.plot([0, edge], [0, edge], color=MUTED, linewidth=0.8)
-    for dim, found in bars.items():
-        finite = np.isfinite(found[:, 1])
-        ax.plot(*found[finite].T, "o", color=_COLOURS[dim], markersize=3, alpha=0.7, label=f"H{dim}")
-        ax.plot(found[~finite, 0], np.full((~finite).sum(), edge), "^", color=_COLOURS[dim], markersize=5)
+    for dim, bars_of_dim in bars.items():
+        finite = np.isfinite(bars_of_dim[:, 1])
+        ax.plot(*bars_of_dim[finite].T, "o", color=_COLOURS[dim], markersize=3, alpha=0.7, label=f"H{dim}")
+        ax.plot(
+            bars_of_dim[~finite, 0], np.full((~finite).sum(), edge), "^", color=_COLOURS[dim], markersize=5
+        )
     ax.set_xlabel("birth (distance)")
     ax.set_ylabel("death (distance)")
     ax.legend(loc="lower right")
@@ -78,16 +80,20 @@ def pairs(ax: Axes, bars: dict[int, np.ndarray], edge: float) -> None:
 def barcode(ax: Axes, bars: dict[int, np.ndarray], edge: float) -> None:
     """Draw every bar from its birth to its death, dimension by dimension, the longest at the bottom."""
     at = 0
-    for dim, found in bars.items():
-        ends = np.where(np.isfinite(found[:, 1]), found[:, 1], edge)
-        order = np.argsort(-(ends - found[:, 0]), kind="stable")[:MOST_BARS]
+    for dim, bars_of_dim in bars.items():
+        ends = np.where(np.isfinite(bars_of_dim[:, 1]), bars_of_dim[:, 1], edge)
+        order = np.argsort(-(ends - bars_of_dim[:, 0]), kind="stable")[:MOST_BARS]
         ax.hlines(
-            np.arange(at, at + len(order)), found[order, 0], ends[order], color=_COLOURS[dim], linewidth=1.0
+            np.arange(at, at + len(order)),
+            bars_of_dim[order, 0],
+            ends[order],
+            color=_COLOURS[dim],
+            linewidth=1.0,
         )
         more = (
-            f", the {MOST_BARS} longest of {len(found)}"
-            if len(found) > MOST_BARS
-            else f", {len(found):,} bars"
+            f", the {MOST_BARS} longest of {len(bars_of_dim)}"
+            if len(bars_of_dim) > MOST_BARS
+            else f", {len(bars_of_dim):,} bars"
         )
         ax.annotate(
             f"H{dim}{more}", (0.985, at + len(order) / 2), xycoords=("axes fraction", "data"), ha="right",

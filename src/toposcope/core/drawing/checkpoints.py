@@ -28,22 +28,27 @@ def draw_checkpoints(
     findings
         What is wrong. A finding that concerns no single step is drawn at its run's first.
     """
-    found = list(findings)
-    shown = _shown(steps, found)
+    listed = list(findings)
+    shown = _shown(steps, listed)
     with on_axes(ax, 0.24 * max(len(shown), 3) + 1.1) as ax:
-        _draw(ax, steps, shown, found)
+        _draw(ax, steps, shown, listed)
     return ax
 
 
 def _draw(
-    ax: Axes, steps: Mapping[str, Sequence[int]], shown: Sequence[str], found: Sequence[AuditFinding]
+    ax: Axes, steps: Mapping[str, Sequence[int]], shown: Sequence[str], findings: Sequence[AuditFinding]
 ) -> None:
     if not shown:
         say_empty(ax, "no checkpoint")
         return
     for place, run in enumerate(shown):
         ax.plot(steps[run], [place] * len(steps[run]), "|", color=MUTED, markersize=9, gid=f"steps {run}")
-    drawn = [(run, at, one.fault) for one in found for run, at in _places(one, steps) if run in shown]
+    drawn = [
+        (run, at, finding.fault)
+        for finding in findings
+        for run, at in _places(finding, steps)
+        if run in shown
+    ]
     for number, fault in enumerate(dict.fromkeys(fault for *_, fault in drawn)):
         ax.plot(
             [at for _, at, its in drawn if its == fault],
@@ -56,14 +61,14 @@ def _draw(
     ax.set_yticks(range(len(shown)), shown)
     ax.set_ylim(len(shown) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
-    ax.set_title(_title(len(shown), len(steps), found))
+    ax.set_title(_title(len(shown), len(steps), findings))
     if drawn:
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, frameon=False)
 
 
-def _shown(steps: Mapping[str, Sequence[int]], found: Sequence[AuditFinding]) -> list[str]:
+def _shown(steps: Mapping[str, Sequence[int]], findings: Sequence[AuditFinding]) -> list[str]:
     """Return at most `MOST` of the runs, in their order."""
-    faulty = {run for one in found for run in one.every_run}
+    faulty = {run for finding in findings for run in finding.every_run}
     chosen = set(sorted(steps, key=lambda run: run not in faulty)[:MOST])
     return [run for run in steps if run in chosen]
 
@@ -77,9 +82,9 @@ def _places(finding: AuditFinding, steps: Mapping[str, Sequence[int]]) -> list[t
     return [(run, step) for run in runs for step in at if len(runs) == 1 or step in steps.get(run, ())]
 
 
-def _title(shown: int, runs: int, found: Sequence[AuditFinding]) -> str:
+def _title(shown: int, runs: int, findings: Sequence[AuditFinding]) -> str:
     """Return how much was found; what is only worth knowing is a remark, as in the title above the figure."""
     cut = f" ({shown:,} of {runs:,} runs)" if shown < runs else ""
-    count = sum(one.count for one in found)
-    noun = "remark" if all(one.is_remark for one in found) else "finding"
+    count = sum(finding.count for finding in findings)
+    noun = "remark" if all(finding.is_remark for finding in findings) else "finding"
     return (f"{count} {noun}{'s' * (count != 1)}" if count else "Checkpoints") + cut

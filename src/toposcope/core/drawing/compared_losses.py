@@ -44,7 +44,11 @@ def draw_recipes(
             ax.plot(
                 steps, runs.mean(axis=0) - level, color=colour, linewidth=1.8, label=f"{name} ({len(runs)})"
             )
-            seen += [float(end) for one in (runs - level)[:, late] for end in (one.min(), one.max())]
+            seen += [
+                float(end)
+                for run_values in (runs - level)[:, late]
+                for end in (run_values.min(), run_values.max())
+            ]
         room = 0.08 * (max(seen) - min(seen) or 1.0)
         ax.set_ylim(min(seen) - room, max(seen) + room)
         if since is not None:

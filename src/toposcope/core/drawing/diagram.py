@@ -14,11 +14,11 @@ def draw_diagram(pairs: np.ndarray, dim: int, filtration: str = "", ax: Axes | N
         with house():
             ax = shown_axes(3.4, 3.6)
     birth, death = pairs.T
-    known = np.concatenate([birth, death[np.isfinite(death)]])
-    if not len(known):
+    coordinates = np.concatenate([birth, death[np.isfinite(death)]])
+    if not len(coordinates):
         say_empty(ax, "no pairs")
         return ax
-    low, high = float(known.min()), float(known.max())
+    low, high = float(coordinates.min()), float(coordinates.max())
     edge = 0.04 * (high - low) or 1.0
     ax.plot([low, high], [low, high], color=MUTED, linewidth=0.8)
     finite = np.isfinite(death)

@@ -92,10 +92,10 @@ _USUAL = 0.98
 def clip_spikes(ax: Axes, metrics: pd.DataFrame, columns: Sequence[str]) -> None:
     """End the axis above the usual losses where a spike would waste it; label the spike with its value."""
     runs = [
-        (name, rows["step"].to_numpy(float)[known], values[known])
+        (name, rows["step"].to_numpy(float)[finite], values[finite])
         for name, rows in metrics.groupby("run", sort=False)
         for values in (rows[column].to_numpy(float) for column in columns)
-        if (known := np.isfinite(values)).any()
+        if (finite := np.isfinite(values)).any()
     ]
     if not runs:
         return

@@ -47,7 +47,9 @@ Marks = Mapping[str, Sequence[tuple[str, float]]]
 
 def mark_symptoms(ax: Axes, symptoms: Marks, *, named: bool = True) -> None:
     """Mark each fault of a log and each alarm with a line and its name."""
-    marked = sorted((step, kind, run) for run, found in symptoms.items() for kind, step in found)
+    marked = sorted(
+        (step, kind, run) for run, symptoms_of_run in symptoms.items() for kind, step in symptoms_of_run
+    )
     for place, (step, kind, run) in enumerate(marked):
         ax.axvline(step, color=ALARM, linewidth=0.9, linestyle=(0, (3, 2)), gid=f"alarm {run}")
         if not named:

@@ -60,15 +60,15 @@ class Rendered:
 
 def traced(figure: Figure) -> tuple[TracedCurve, ...]:
     """Return the named curves of a figure whose layout is settled, with the place of each point in it."""
-    found = []
+    curves = []
     for ax in figure.axes:
         for line in ax.get_lines():
             kind, _, name = (line.get_gid() or "").partition(" ")
             x, y = (np.asarray(values, dtype=float) for values in line.get_data())
-            known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-            if kind not in _CURVES or not name or len(known) < 2:
+            positions = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+            if kind not in _CURVES or not name or len(positions) < 2:
                 continue
-            at = known[np.unique(np.linspace(0, len(known) - 1, _MOST_POINTS).astype(int))]
+            at = positions[np.unique(np.linspace(0, len(positions) - 1, _MOST_POINTS).astype(int))]
             places = figure.transFigure.inverted().transform(
                 ax.transData.transform(np.column_stack([x[at], y[at]]))
             )
@@ -76,9 +76,9 @@ def traced(figure: Figure) -> tuple[TracedCurve, ...]:
                 (round(float(px), 4), round(1.0 - float(py), 4), float(f"{a:.6g}"), float(f"{b:.4g}"))
                 for (px, py), a, b in zip(places, x[at], y[at], strict=True)
             )
-            found.append(TracedCurve(f"{name}{_CURVES[kind]}", to_hex(line.get_color()), points))
+            curves.append(TracedCurve(f"{name}{_CURVES[kind]}", to_hex(line.get_color()), points))
     return tuple(
-        sorted(found, key=lambda curve: "," in curve.name)
+        sorted(curves, key=lambda curve: "," in curve.name)
     )  # training losses behind the held-out ones
 
 
@@ -135,10 +135,10 @@ def _stacked(figure: Figure) -> float:
 
 def _titled(ax: Axes, places: Mapping[Axes, SubplotSpec]) -> bool:
     """Give a panel of a grid the title of its column and the label of its row; say whether it has a title."""
-    own = places[ax]
+    own_place = places[ax]
     for other, place in places.items():
-        above = place.colspan.start == own.colspan.start and place.rowspan.start == 0
-        beside = place.rowspan.start == own.rowspan.start and place.colspan.start == 0
+        above = place.colspan.start == own_place.colspan.start and place.rowspan.start == 0
+        beside = place.rowspan.start == own_place.rowspan.start and place.colspan.start == 0
         if above and not ax.get_title(loc="left"):
             _title_as(ax, other)
         if beside and not ax.get_ylabel():
@@ -148,11 +148,11 @@ def _titled(ax: Axes, places: Mapping[Axes, SubplotSpec]) -> bool:
 
 def _title_as(ax: Axes, other: Axes) -> None:
     """Give a panel the title of another, as it is drawn there."""
-    said = other.get_title(loc="left")
+    title = other.get_title(loc="left")
     for text in other.get_children():
-        if said and isinstance(text, Text) and text.get_text() == said:
+        if title and isinstance(text, Text) and text.get_text() == title:
             style = {"color": text.get_color(), "size": text.get_fontsize(), "weight": text.get_fontweight()}
-            ax.set_title(said, loc="left", **style)  # type: ignore[arg-type]
+            ax.set_title(title, loc="left", **style)  # type: ignore[arg-type]
 
 
 def show_picture(path: Path | None, ax: Axes | None = None) -> Axes:
@@ -236,8 +236,8 @@ class _Work:
         return [self._made[place] for place in range(self._count)]
 
     def _render_here(self) -> None:
-        while (one := self._next()) is not None:
-            self._made[one[0]] = render(one[1])
+        while (job := self._next()) is not None:
+            self._made[job[0]] = render(job[1])
 
     def _next(self) -> tuple[int, Figure] | None:
         with self._change:
@@ -257,13 +257,13 @@ class _Work:
         except OSError:
             return
         try:
-            while (one := self._next_beside()) is not None:
+            while (job := self._next_beside()) is not None:
                 try:
-                    send(child.channel, one[1])
-                    self._made[one[0]] = receive(child.channel)
+                    send(child.channel, job[1])
+                    self._made[job[0]] = receive(child.channel)
                 except (Exception, GoneError):  # it died, or a figure cannot travel: it is drawn here
                     with self._change:
-                        self._waiting.append(one)
+                        self._waiting.append(job)
                     return
         finally:
             child.kill()  # it holds nothing that is waited for

@@ -24,12 +24,12 @@ class DrawnSize(groups.ModelSize):
 
 def sizes(runs: pd.DataFrame) -> list[DrawnSize]:
     """Group runs by size as `toposcope.core.groups.sizes` does, each size with its colour."""
-    found = groups.sizes(runs) if len(runs) else []
-    colours = sequential(len(found))
-    widths = np.linspace(*_WIDTHS, len(found)) if len(found) > 1 else [1.6]
+    size_groups = groups.sizes(runs) if len(runs) else []
+    colours = sequential(len(size_groups))
+    widths = np.linspace(*_WIDTHS, len(size_groups)) if len(size_groups) > 1 else [1.6]
     return [
         DrawnSize(g.label, g.parameters, g.runs, colour, float(width))
-        for g, colour, width in zip(found, colours, widths, strict=False)
+        for g, colour, width in zip(size_groups, colours, widths, strict=False)
     ]
 
 
@@ -77,8 +77,8 @@ def binned(steps: np.ndarray, values: np.ndarray, *, bins: int = 220, spread: bo
         return short.assign(low=values, high=values) if spread else short
     place = np.floor(bins * np.log1p(steps - steps[0]) / np.log1p(steps[-1] - steps[0])).clip(max=bins - 1)
     grouped = pd.DataFrame({"place": place, "step": steps, "value": values}).groupby("place")
-    found = grouped.mean().rename(columns={"value": "mean"}).reset_index(drop=True)
+    summary = grouped.mean().rename(columns={"value": "mean"}).reset_index(drop=True)
     if spread:
-        found["low"] = grouped["value"].quantile(0.05).to_numpy()
-        found["high"] = grouped["value"].quantile(0.95).to_numpy()
-    return found
+        summary["low"] = grouped["value"].quantile(0.05).to_numpy()
+        summary["high"] = grouped["value"].quantile(0.95).to_numpy()
+    return summary

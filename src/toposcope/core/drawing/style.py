@@ -165,8 +165,8 @@ def shown_axes(height: float, width: float = WIDTH) -> ShownAxes:
         FigureCanvasAgg(figure)
     else:
         figure = pyplot.figure(figsize=(width, height), layout=layout)
-    made: Any = figure.subplots(subplot_kw={"axes_class": ShownAxes})
-    ax: ShownAxes = made
+    axes: Any = figure.subplots(subplot_kw={"axes_class": ShownAxes})
+    ax: ShownAxes = axes
     ax.by_pyplot = pyplot is not None
     return ax
 
@@ -391,7 +391,7 @@ def _compact(svg: bytes) -> bytes:
     >>> _compact(b'<path d="M 1.23456 7.1"/><g transform="scale(0.015625)"/>')
     b'<path d="M1.23,7.1"/><g transform="scale(0.015625)"/>'
     """
-    short = _PLACES.sub(lambda found: found[1] + b'="' + _places(found[2]) + b'"', svg)
+    short = _PLACES.sub(lambda match: match[1] + b'="' + _places(match[2]) + b'"', svg)
     return _BLANKS.sub(b"\n", _SAID.sub(b"", short))
 
 

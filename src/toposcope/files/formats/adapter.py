@@ -66,9 +66,9 @@ class AdapterReader:
         inner = self._inner.infos()
         sides: dict[str, dict[str, tuple[str, bool]]] = {}
         for name, info in inner.items():
-            found = _PAIR.fullmatch(name)
-            if found:
-                sides.setdefault(found["module"], {})[found["side"]] = (name, bool(found["embedding"]))
+            match = _PAIR.fullmatch(name)
+            if match:
+                sides.setdefault(match["module"], {})[match["side"]] = (name, bool(match["embedding"]))
             else:
                 self._infos[name] = info
         for module, parts in sides.items():
@@ -153,8 +153,8 @@ def bare_adapter(reader: Reader) -> Reader:
 
 
 def _sides(name: str) -> str:
-    found = _PAIR.fullmatch(name)
-    return found["side"] if found else ""
+    match = _PAIR.fullmatch(name)
+    return match["side"] if match else ""
 
 
 def peft_type(config: Mapping[str, Any]) -> str:

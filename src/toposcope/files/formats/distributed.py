@@ -80,7 +80,9 @@ class DistributedReader:
             self._values: dict[str, None] = {}
             for name, record in _state(content)["state_dict_metadata"].items():
                 plain = self._text(name)
-                plain = next((plain.removeprefix(one) for one in APP if plain.startswith(one)), plain)
+                plain = next(
+                    (plain.removeprefix(prefix) for prefix in APP if plain.startswith(prefix)), plain
+                )
                 tensor = record.symbol.name == "TensorStorageMetadata"
                 if not tensor:
                     self._values[name] = None
@@ -156,10 +158,10 @@ class DistributedReader:
 
     def extents(self) -> dict[str, int]:
         """Return the smallest size of each file that fits the metadata, optimiser states included."""
-        found: dict[str, int] = {}
+        ends: dict[str, int] = {}
         for file, start, length in self._places.values():
-            found[file] = max(found.get(file, 0), start + length)
-        return found
+            ends[file] = max(ends.get(file, 0), start + length)
+        return ends
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """Return every tensor's name, shape and dtype; optimiser states are left out."""

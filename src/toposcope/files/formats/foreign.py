@@ -229,9 +229,11 @@ def foreign_folder(folder: Folder) -> ForeignFormatError | None:
 def _zarr(folder: Folder, folders: list[str], depth: int = 1) -> bool:
     """Return whether one of the first subfolders is an array of zarr, or a tree of such arrays."""
     inner = [folder.sub(name) for name in folders[:3] if step_of(name) is None]
-    if any({".zarray", "zarr.json"} & set(one.files()) for one in inner):
+    if any({".zarray", "zarr.json"} & set(inner_folder.files()) for inner_folder in inner):
         return True
-    return depth < _DEEPEST and any(_zarr(one, one.folders(), depth + 1) for one in inner)
+    return depth < _DEEPEST and any(
+        _zarr(inner_folder, inner_folder.folders(), depth + 1) for inner_folder in inner
+    )
 
 
 def _is_policy(folder: Folder) -> Callable[[str], bool]:

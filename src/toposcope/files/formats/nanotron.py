@@ -67,12 +67,14 @@ class NanotronReader:
         self._pieces: dict[str, tuple[_Piece, ...]] = {}
         files: dict[str, dict[tuple[int, int], SafetensorsFile]] = {}
         sizes: set[tuple[int, int]] = set()
-        for place, name, found in _files(folder.sub(WEIGHTS), ()):
-            inner = ".".join((*place, found["name"]))
-            own = int(found["stage"] or 0), int(found["rank"] or 0)
-            if found["rank"]:
-                sizes.add((int(found["stages"]), int(found["ranks"])))
-            files.setdefault(inner, {})[own] = SafetensorsFile(_sub(folder.sub(WEIGHTS), place).open(name))
+        for place, name, match in _files(folder.sub(WEIGHTS), ()):
+            inner = ".".join((*place, match["name"]))
+            position = int(match["stage"] or 0), int(match["rank"] or 0)
+            if match["rank"]:
+                sizes.add((int(match["stages"]), int(match["ranks"])))
+            files.setdefault(inner, {})[position] = SafetensorsFile(
+                _sub(folder.sub(WEIGHTS), place).open(name)
+            )
         if not files:
             raise SourceError(f"{self.label}: its folder {WEIGHTS} contains no weights; fetch it again")
         stages, ranks = sizes.pop() if len(sizes) == 1 else (1, 1)
@@ -94,7 +96,7 @@ class NanotronReader:
 
     def _check_layers(self) -> None:
         layers = self._facts.config.get("num_hidden_layers")
-        have = {found[1] for name in self._infos if (found := re.match(r"model\.layers\.(\d+)\.", name))}
+        have = {match[1] for name in self._infos if (match := re.match(r"model\.layers\.(\d+)\.", name))}
         for layer in range(layers if type(layers) is int and have else 0):
             if str(layer) not in have:
                 raise SourceError(f"{self.label}: layer {layer} of {layers} is missing; fetch it again")
@@ -130,14 +132,14 @@ class NanotronReader:
         pieces = self._pieces[name]
         if not pieces[0].pairs:
             return pieces[0].file.read(DATA)
-        whole, known = np.empty(info.shape, info.dtype), np.zeros(info.shape, dtype=bool)
+        whole, filled = np.empty(info.shape, info.dtype), np.zeros(info.shape, dtype=bool)
         for piece in pieces:
             values = piece.file.read(DATA)
-            for own, target in piece.pairs:
-                if values[own].shape != whole[target].shape:
+            for source_part, target in piece.pairs:
+                if values[source_part].shape != whole[target].shape:
                     raise SourceError(f"{piece.file.label}: its slices do not fit; {CONVERTER}")
-                whole[target], known[target] = values[own], True
-        if not known.all():
+                whole[target], filled[target] = values[source_part], True
+        if not filled.all():
             raise SourceError(f"{self.label}: the parts of {name!r:.80} overlap; {CONVERTER}")
         return whole
 
@@ -179,10 +181,10 @@ def _files(folder: Folder, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
     for name in folder.files():
         if not name.endswith(".safetensors"):
             continue
-        found = _FILE.fullmatch(name)
-        if found is None:
+        match = _FILE.fullmatch(name)
+        if match is None:
             raise SourceError(f"{folder.label}/{name}: its distribution over ranks is unknown; {CONVERTER}")
-        yield place, name, found
+        yield place, name, match
     for name in folder.folders() if len(place) < MAX_DEPTH else ():
         yield from _files(folder.sub(name), (*place, name))
 
@@ -205,22 +207,27 @@ def _shape(file: SafetensorsFile) -> list[int]:
 def _pairs(file: SafetensorsFile) -> tuple[tuple[Slices, Slices], ...]:
     text = file.metadata.get("local_global_slices_pairs", "")
     try:
-        found = tuple(
-            (_slices(own), _slices(target)) for own, target in (pair.split("#") for pair in text.split(";"))
+        slice_pairs = tuple(
+            (_slices(source_part), _slices(target))
+            for source_part, target in (pair.split("#") for pair in text.split(";"))
         )
     except ValueError:
         raise SourceError(f"{file.label}: says {text!r:.60}, which are not slices; {CONVERTER}") from None
     dimensions = len(file.infos()[DATA].shape) if DATA in file.infos() else -1
-    if any(len(own) != dimensions or len(target) != dimensions for own, target in found):
+    if any(
+        len(source_part) != dimensions or len(target) != dimensions for source_part, target in slice_pairs
+    ):
         raise SourceError(f"{file.label}: its slices have a different number of dimensions; {CONVERTER}")
-    return found
+    return slice_pairs
 
 
 def _slices(text: str) -> Slices:
-    found = [_SLICE.fullmatch(part) for part in text.split("|")]
-    if not all(found):
+    matches = [_SLICE.fullmatch(part) for part in text.split("|")]
+    if not all(matches):
         raise ValueError(text)
-    numbers = [[None if part == "None" else int(part) for part in one.groups()] for one in found if one]
+    numbers = [
+        [None if part == "None" else int(part) for part in match.groups()] for match in matches if match
+    ]
     if any(step == 0 for *_, step in numbers):
         raise ValueError(text)
     return tuple(slice(*three) for three in numbers)
@@ -228,6 +235,6 @@ def _slices(text: str) -> Slices:
 
 def _size(target: Slices, shape: tuple[int, ...]) -> int:
     count = 1
-    for one, extent in zip(target, shape, strict=True):
-        count *= len(range(*one.indices(extent)))
+    for part, extent in zip(target, shape, strict=True):
+        count *= len(range(*part.indices(extent)))
     return count

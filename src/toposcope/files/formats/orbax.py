@@ -95,10 +95,10 @@ def arrays_of(folder: Folder) -> tuple[StoredArray, ...]:
                 f"{folder.label}: its saving was not finished (it has no time of commit); remove it"
             )
     places = [folder, *(folder.sub(name) for name in folder.folders())]
-    items = [one for one in places if METADATA in one.files()]
+    items = [place for place in places if METADATA in place.files()]
     if not items:
         raise SourceError(f"{folder.label}: has no item with a {METADATA}; fetch it again")
-    return tuple(one for item in items for one in _listed(item))
+    return tuple(array for item in items for array in _listed(item))
 
 
 def _listed(item: Folder) -> Iterator[StoredArray]:
@@ -127,11 +127,11 @@ def _listed(item: Folder) -> Iterator[StoredArray]:
 
 def _keys(label: str, stated: Any) -> tuple[str, ...]:
     """Return a key path; refuse one that could name a place outside of the item's folder."""
-    keys = [one.get("key") if isinstance(one, dict) else None for one in stated] if isinstance(
+    keys = [part.get("key") if isinstance(part, dict) else None for part in stated] if isinstance(
         stated, list) else []  # fmt: skip
-    good = bool(keys) and all(isinstance(one, str) and one for one in keys)
-    texts = tuple(str(one) for one in keys)
-    bad = any("/" in one or "\\" in one or "\0" in one or one in (".", "..") for one in texts)
+    good = bool(keys) and all(isinstance(key, str) and key for key in keys)
+    texts = tuple(str(key) for key in keys)
+    bad = any("/" in text or "\\" in text or "\0" in text or text in (".", "..") for text in texts)
     if not good or bad or sum(map(len, texts)) > _LONGEST:
         raise SourceError(
             f"{label}: a key path of its {METADATA} is not one of names: {texts!r:.80}; fetch it again"
@@ -199,21 +199,21 @@ class OrbaxReader:
     def __init__(self, folder: Folder) -> None:
         self.label = folder.label
         arrays = arrays_of(folder)
-        state = [one for one in arrays if one.keys[0] in STATE]
-        chosen = [one for one in arrays if one.keys[0] == PARAMS]
+        state = [array for array in arrays if array.keys[0] in STATE]
+        chosen = [array for array in arrays if array.keys[0] == PARAMS]
         if not chosen:
-            chosen = [one for one in arrays if one not in state and one.shape]
-        self._arrays = {parameter_of(one.keys): one for one in chosen}
-        self._infos = {name: self._info(name, one) for name, one in self._arrays.items()}
+            chosen = [array for array in arrays if array not in state and array.shape]
+        self._arrays = {parameter_of(array.keys): array for array in chosen}
+        self._infos = {name: self._info(name, array) for name, array in self._arrays.items()}
         if not self._infos:
             raise SourceError(f"{self.label}: contains no tensors of a model; open another checkpoint")
-        self._step = next((one for one in arrays if one.keys == ("step",) and not one.shape), None)
-        self._beside = tuple(dict.fromkeys(one.keys[0] for one in state))
+        self._step = next((array for array in arrays if array.keys == ("step",) and not array.shape), None)
+        self._beside = tuple(dict.fromkeys(array.keys[0] for array in state))
 
     def _info(self, name: str, stored: StoredArray) -> TensorInfo:
         dtype = stored.dtype
-        known = dtype in WEIGHT_DTYPES or dtype.kind in "iub"
-        return TensorInfo(name, stored.shape, dtype, "" if known else f"its type {dtype} is not read")
+        is_known = dtype in WEIGHT_DTYPES or dtype.kind in "iub"
+        return TensorInfo(name, stored.shape, dtype, "" if is_known else f"its type {dtype} is not read")
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """Return every parameter's name, shape and dtype."""

@@ -142,9 +142,9 @@ def open_neox(folder: Folder) -> ParallelReader:
     """Open a GPT-NeoX checkpoint."""
     files: dict[tuple[int, int], str] = {}
     for name in folder.files():
-        found = _LAYER.fullmatch(name)
-        if found:
-            files[int(found[1]), int(found[2])] = name
+        match = _LAYER.fullmatch(name)
+        if match:
+            files[int(match[1]), int(match[2])] = name
     ranks = sorted({rank for _, rank in files})
     for layer in sorted({layer for layer, _ in files}):
         for rank in range(ranks[-1] + 1):
@@ -175,7 +175,7 @@ def open_ranks(folder: Folder) -> ParallelReader:
         )
     if any(re.fullmatch(r"mp_rank_\d+_\d+", name) for name in names):
         raise SourceError(f"{folder.label}: it is split over pipeline stages; {MEGATRON_CONVERTER}")
-    ranked = {int(found[1]): name for name in names if (found := _RANK.fullmatch(name))}
+    ranked = {int(match[1]): name for name in names if (match := _RANK.fullmatch(name))}
     if sorted(ranked) != list(range(len(ranked))):
         raise SourceError(f"{folder.label}: a rank among {sorted(ranked)} is missing; fetch it again")
     readers = [TorchReader(_rank_file(folder, ranked[rank])) for rank in sorted(ranked)]

@@ -105,10 +105,10 @@ class PickleData:
                 self._tuple_keys += 1
                 if self._tuple_keys > MAX_TUPLE_KEYS:
                     raise self.bad(f"it has more than {MAX_TUPLE_KEYS} tuples as keys")
-            found = leaves(key)
-            if found is None:
+            key_leaves = leaves(key)
+            if key_leaves is None:
                 raise self.bad(f"a key that no checkpoint needs: {brief(key)}")
-            if any(type(leaf) is int and abs(leaf) >= MAX_KEY for leaf in found):
+            if any(type(leaf) is int and abs(leaf) >= MAX_KEY for leaf in key_leaves):
                 raise self.bad("a key of 2^60 or more")
 
     def _take(self, count: int) -> bytes:
@@ -215,10 +215,10 @@ class PickleData:
 
     def _append(self, items: list[Any]) -> None:
         target = self._stack[-1]
-        found = target.items if isinstance(target, Record) else target
-        if not isinstance(found, list):
+        items_before = target.items if isinstance(target, Record) else target
+        if not isinstance(items_before, list):
             raise self.bad("items are appended to something that has none")
-        found.extend(items)
+        items_before.extend(items)
 
     def _set(self, items: list[Any]) -> None:
         target = self._stack[-1]

@@ -73,8 +73,8 @@ def _block_shape(parts: Mapping[str, TensorInfo]) -> tuple[int, ...] | None:
 def _blocks(parts: Mapping[str, np.ndarray], shape: tuple[int, ...], config: Mapping[str, Any]) -> np.ndarray:
     scale = parts["weight_scale_inv"].astype(np.float32)
     size = config.get("weight_block_size")
-    known = isinstance(size, list) and len(size) == 2 and all(type(n) is int and n > 0 for n in size)
-    height, width = size if known and isinstance(size, list) else (128, 128)
+    is_stated = isinstance(size, list) and len(size) == 2 and all(type(n) is int and n > 0 for n in size)
+    height, width = size if is_stated and isinstance(size, list) else (128, 128)
     rows, columns = np.arange(shape[0]) // height, np.arange(shape[1]) // width
     if rows[-1] >= scale.shape[0] or columns[-1] >= scale.shape[1]:
         raise SourceError(
@@ -280,5 +280,5 @@ def dequantised(reader: Reader, config: Mapping[str, Any]) -> Reader:
         len(info.shape) > 1 and (info.dtype in FLOAT8_DTYPES or info.dtype.kind in "iu") for info in infos
     ):
         return reader
-    own = config.get("quantization_config")
-    return QuantisedReader(reader, own if isinstance(own, Mapping) else config)
+    quantisation = config.get("quantization_config")
+    return QuantisedReader(reader, quantisation if isinstance(quantisation, Mapping) else config)

@@ -39,8 +39,8 @@ def rank_of(name: str) -> tuple[str, int] | None:
     >>> rank_of("ckpt_rank3_step100.pt"), rank_of("consolidated.01.pth")
     (('ckpt_step100.pt', 3), ('consolidated.pth', 1))
     """
-    found = _NUMBERED.fullmatch(name) or _RANK.fullmatch(name)
-    return (found["front"] + found["rest"], int(found["rank"])) if found else None
+    match = _NUMBERED.fullmatch(name) or _RANK.fullmatch(name)
+    return (match["front"] + match["rest"], int(match["rank"])) if match else None
 
 
 def open_rank_files(label: str, readers: Sequence[Reader], remedy: str = WHOLE) -> Reader:

@@ -196,9 +196,9 @@ def _open_file(blob: Blob) -> Reader:
     if name.endswith(".zip") and (foreign := foreign_archive(blob)) is not None:
         raise refusal(blob.label, foreign)
     if not fitting:
-        known = ", ".join(dict.fromkeys(suffix for form in _files() for suffix in form.suffixes))
+        suffixes = ", ".join(dict.fromkeys(suffix for form in _files() for suffix in form.suffixes))
         raise SourceError(
-            f"{blob.label}: is not in a known format of checkpoints; known are {known}",
+            f"{blob.label}: is not in a known format of checkpoints; known are {suffixes}",
             remedy=f"a training log is read by: {command('check', blob.label)}",
         )
     _refuse_stand_ins(blob, head)

@@ -64,9 +64,9 @@ class SafetensorsFile:
     def __init__(self, blob: Blob) -> None:
         self.label = blob.label
         self._blob = blob
-        known = _contents(blob)
-        self.metadata, self._start = known.metadata, known.start
-        self._infos, self._offsets = known.infos, known.offsets
+        contents = _contents(blob)
+        self.metadata, self._start = contents.metadata, contents.start
+        self._infos, self._offsets = contents.infos, contents.offsets
 
     def infos(self) -> Mapping[str, TensorInfo]:
         """Return every tensor's name, shape and dtype, in the file's order."""
@@ -117,18 +117,18 @@ def _contents(blob: Blob) -> _Contents:
     """Return what the header of a file says; of a local file that did not change, only once."""
     stamp = getattr(blob, "stamp", "")
     key = (blob.label, stamp)
-    known = _KEPT.pop(key, None)
-    if known is None:
+    contents = _KEPT.pop(key, None)
+    if contents is None:
         header, start = _header(blob)
         metadata = header.pop("__metadata__", {})
         if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
             raise _bad(blob, "its __metadata__ is not a map of strings")
-        known = _Contents(metadata, start, *_tensors(blob, header, start))
+        contents = _Contents(metadata, start, *_tensors(blob, header, start))
     if stamp:
-        _KEPT[key] = known
+        _KEPT[key] = contents
         while len(_KEPT) > _MOST_KEPT:
             _KEPT.pop(next(iter(_KEPT)), None)
-    return known
+    return contents
 
 
 def _number(metadata: Mapping[str, str], key: str, kind: type) -> Any:

@@ -46,7 +46,7 @@ class ShardedReader:
     def infos(self) -> Mapping[str, TensorInfo]:
         """Return every tensor's name, shape and dtype, shard by shard."""
         if self._infos is None:
-            found: dict[str, TensorInfo] = {}
+            infos_by_name: dict[str, TensorInfo] = {}
             left: list[tuple[str, TensorInfo]] = []
             for shard in dict.fromkeys(self._table.values()):
                 inside = self._shard(shard).infos()
@@ -58,14 +58,20 @@ class ShardedReader:
                                 "contain it; "
                                 "fetch both again"
                             )
-                        found[name] = inside[name]
+                        infos_by_name[name] = inside[name]
                 left += [(shard, info) for name, info in inside.items() if name not in self._table]
-            self._infos = found | {info.name: self._left_out(shard, info, found) for shard, info in left}
+            self._infos = infos_by_name | {
+                info.name: self._left_out(shard, info, infos_by_name) for shard, info in left
+            }
         return self._infos
 
     def _left_out(self, shard: str, info: TensorInfo, indexed: Mapping[str, TensorInfo]) -> TensorInfo:
         """Return a tensor that the index lacks; it is missed unless it is a copy of one that is there."""
-        alike = [one.name for one in indexed.values() if one.shape == info.shape and one.dtype == info.dtype]
+        alike = [
+            candidate.name
+            for candidate in indexed.values()
+            if candidate.shape == info.shape and candidate.dtype == info.dtype
+        ]
         tied = [name for name in alike if self._tied and _EMBEDDING.search(name)]
         twin = next((name for name in (tied or alike) if tied or self._equal(shard, info, name)), None)
         if twin is not None:
@@ -143,12 +149,12 @@ def from_shards(folder: Folder, names: list[str], open_file: Callable[[Blob], Re
 def check_complete(folder: Folder, names: list[str]) -> None:
     """Refuse a set of numbered shards with a gap."""
     for name in names:
-        found = _SHARD.fullmatch(name)
-        if found is None:
+        match = _SHARD.fullmatch(name)
+        if match is None:
             continue
-        count = int(found["count"])
+        count = int(match["count"])
         for index in range(1, min(count, 10_000) + 1):
-            wanted = f"{found['stem']}-{index:05d}-of-{count:05d}{found['suffix']}"
+            wanted = f"{match['stem']}-{index:05d}-of-{count:05d}{match['suffix']}"
             if wanted not in names:
                 raise SourceError(
                     f"{folder.label}/{wanted}: this shard is missing ({len(names):,} of {count} are "
@@ -167,9 +173,9 @@ def part_of(name: str) -> tuple[str, int] | None:
     >>> part_of("hf_model_0001_2.pt"), part_of("model_0001.pt")
     (('hf_model_2.pt', 2), None)
     """
-    found = _PART.fullmatch(name)
+    match = _PART.fullmatch(name)
     return (
-        (f"{found['stem']}_{found['epoch']}{found['suffix']}", int(found["epoch"]))
-        if found and name.isascii()
+        (f"{match['stem']}_{match['epoch']}{match['suffix']}", int(match["epoch"]))
+        if match and name.isascii()
         else None
     )

@@ -291,9 +291,9 @@ def _from_type(archive: TorchArchive, record: Record) -> Any:
 
 def _meta(archive: TorchArchive, record: Record) -> UnreadTensor:
     dtype, shape = record.arguments[:2]
-    known = DTYPES.get(dtype.name if isinstance(dtype, Symbol) else "", DTYPES["float32"])
+    dtype_known = DTYPES.get(dtype.name if isinstance(dtype, Symbol) else "", DTYPES["float32"])
     why = "it is on the meta device and has no data; save it after its weights are loaded"
-    return UnreadTensor(why, check_shape(archive.label, "", shape), known, WITHOUT_DATA)
+    return UnreadTensor(why, check_shape(archive.label, "", shape), dtype_known, WITHOUT_DATA)
 
 
 def _sparse(archive: TorchArchive, record: Record) -> UnreadTensor:
@@ -353,7 +353,7 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor | UnreadTensor]:
     SourceError
         When the tree is too deep or too large, or a name is too long, not text, or shared by two tensors.
     """
-    found: dict[str, StoredTensor | UnreadTensor] = {}
+    tensors: dict[str, StoredTensor | UnreadTensor] = {}
     pending: list[tuple[str, Any, int]] = [("", tree, 0)]
     seen = 0
     while pending:
@@ -364,9 +364,9 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor | UnreadTensor]:
                 f"({name[:40]!r}...); fetch the file again"
             )
         if isinstance(value, _TENSORS):
-            if name in found:
+            if name in tensors:
                 raise SourceError(f"{label}: two of its tensors are named {name!r:.80}; rename one")
-            found[name] = value
+            tensors[name] = value
             continue
         pairs = _children(value)
         parts = [(key, part) for key, part in pairs if isinstance(part, _PARTS)]
@@ -377,7 +377,7 @@ def tensors_of(tree: Any, label: str) -> dict[str, StoredTensor | UnreadTensor]:
                 "entries; fetch the file again"
             )
         pending += [(_joined(name, key, label), part, depth + 1) for key, part in reversed(parts)]
-    return found
+    return tensors
 
 
 def _joined(name: str, key: Any, label: str) -> str:

@@ -45,7 +45,7 @@ def optimizers_beside(folder: LocalFolder, name: str) -> tuple[OptimizerState, .
     """
     numbers = _NUMBER.findall(name.rsplit(".", 1)[0])
     number = int(numbers[-1]) if numbers and len(numbers[-1]) < 16 else None
-    found: list[OptimizerState] = []
+    optimizers: list[OptimizerState] = []
     ranks: dict[int, list[OptimizerState]] = {}
     for other in folder.files():
         parts = _OPTIMIZER.fullmatch(other)
@@ -54,14 +54,14 @@ def optimizers_beside(folder: LocalFolder, name: str) -> tuple[OptimizerState, .
         archive = TorchArchive(folder.open(other))
         inside = list(optimizers_in(archive, archive.tree))
         if parts[2] is None:
-            found += inside
+            optimizers += inside
         else:
             ranks.setdefault(int(parts[2]), []).extend(inside)
     if set(ranks) == {0}:
         return tuple(ranks[0])
-    several = [flattened(one, f"rank {rank}" + (f", optimiser {place}" if place else ""))
-               for rank, states in sorted(ranks.items()) for place, one in enumerate(states)]  # fmt: skip
-    return (*found, joined(several)) if several else tuple(found)
+    several = [flattened(state, f"rank {rank}" + (f", optimiser {place}" if place else ""))
+               for rank, states in sorted(ranks.items()) for place, state in enumerate(states)]  # fmt: skip
+    return (*optimizers, joined(several)) if several else tuple(optimizers)
 
 
 def optimizers_in(archive: TorchArchive, tree: Any) -> Iterator[OptimizerState]:
@@ -117,7 +117,7 @@ def _order(text: str | None) -> tuple[str, ...]:
         names = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return ()
-    return tuple(names) if isinstance(names, list) and all(isinstance(one, str) for one in names) else ()
+    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
 
 
 def _settings(text: str | None) -> Mapping[str, Any]:

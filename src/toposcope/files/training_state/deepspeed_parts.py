@@ -48,7 +48,9 @@ Shape = tuple[int, ...]
 def deepspeed_folder(folder: Folder) -> Folder | None:
     """Return the folder with DeepSpeed's parts: this one, or `global_stepN` in it, which Trainers add."""
     places = [folder, *(folder.sub(name) for name in folder.folders() if name.startswith("global_step"))]
-    return next((one for one in places if any(map(PART.fullmatch, one.files()))), None)
+    return next(
+        (inner_folder for inner_folder in places if any(map(PART.fullmatch, inner_folder.files()))), None
+    )
 
 
 def deepspeed_state(folder: Folder) -> TrainingState:
@@ -59,8 +61,8 @@ def deepspeed_state(folder: Folder) -> TrainingState:
     SourceError
         When the part of a rank is missing or damaged.
     """
-    names = {(int(found[2]), int(found[1])): name
-             for name in folder.files() if (found := PART.fullmatch(name))}  # fmt: skip
+    names = {(int(match[2]), int(match[1])): name
+             for name in folder.files() if (match := PART.fullmatch(name))}  # fmt: skip
     others = [
         name for name in folder.files() if name.endswith("optim_states.pt") and not PART.fullmatch(name)
     ]
@@ -101,24 +103,30 @@ class _Part:
         self.state: list[Any] = list(state.values()) if isinstance(state, Mapping) else []
         if isinstance(inner, list):  # elastic: the state of each group, without its settings
             self.state = list(inner)
-        self.groups = [one for one in _list(base.get("param_groups")) if isinstance(one, Mapping)]
+        self.groups = [group for group in _list(base.get("param_groups")) if isinstance(group, Mapping)]
         masters = outer.get("single_partition_of_fp32_groups", outer.get("fp32_flat_groups"))
-        self.masters = [tensor_of(archive, one) for one in _list(masters)]
-        self.slices = [one for one in _list(outer.get("param_slice_mappings")) if isinstance(one, Mapping)]
+        self.masters = [tensor_of(archive, master) for master in _list(masters)]
+        self.slices = [
+            mapping for mapping in _list(outer.get("param_slice_mappings")) if isinstance(mapping, Mapping)
+        ]
         self.paddings = _list(outer.get("group_paddings"))
         count = outer.get("partition_count")
-        counts = [one for one in (_list(count) or [count]) if type(one) is int and 0 < one < 100_000]
+        counts = [
+            number_of_updates
+            for number_of_updates in (_list(count) or [count])
+            if type(number_of_updates) is int and 0 < number_of_updates < 100_000
+        ]
         self.ranks = max(counts, default=1)
 
     def fields(self, group: int) -> Mapping[Any, Any]:
         """Return what the optimiser keeps of a group."""
-        found = self.state[group] if group < len(self.state) else {}
-        return found if isinstance(found, Mapping) else {}
+        state_of_group = self.state[group] if group < len(self.state) else {}
+        return state_of_group if isinstance(state_of_group, Mapping) else {}
 
     def tensor(self, group: int, names: Sequence[str]) -> StateTensor | None:
         """Return a flat moment of a group."""
         fields = self.fields(group)
-        return next((one for name in names if (one := tensor_of(self.archive, fields.get(name)))), None)
+        return next((stored for name in names if (stored := tensor_of(self.archive, fields.get(name)))), None)
 
     def updates(self, group: int) -> float | None:
         """Return how many updates a group counts: its state says it, or its settings, or both."""
@@ -139,17 +147,17 @@ class _Part:
 
 def _optimizer(parts: Sequence[_Part], model: Mapping[str, Any], suffix: str) -> OptimizerState:
     """Return the optimiser of the ranks that share each parameter."""
-    named = all(one.by_name and one.slices for one in parts)
+    named = all(part.by_name and part.slices for part in parts)
     shapes = _shapes(model)
-    groups = max((len(one.state) or len(one.masters) for one in parts), default=0)
+    groups = max((len(part.state) or len(part.masters) for part in parts), default=0)
     parameters: dict[str, ParameterState] = {}
     settings: list[ParameterGroup] = []
     for group in range(groups):
-        found = _by_name(parts, group, shapes) if named else _flat(parts, group)
-        found = {key + suffix: value for key, value in found.items()}
-        parameters |= found
+        named_parameters = _by_name(parts, group, shapes) if named else _flat(parts, group)
+        named_parameters = {key + suffix: value for key, value in named_parameters.items()}
+        parameters |= named_parameters
         stated = parts[0].groups[group] if group < len(parts[0].groups) else {}
-        settings.append(group_of(tuple(found), stated))
+        settings.append(group_of(tuple(named_parameters), stated))
     return OptimizerState(parameters, tuple(settings), True, flat=not named or bool(suffix))
 
 
@@ -162,11 +170,11 @@ def _by_name(parts: Sequence[_Part], group: int, shapes: Mapping[str, Shape]) ->
             places.setdefault(name, []).append((rank, start, count, reached.get(name, 0)))
             reached[name] = reached.get(name, 0) + count
     fields = {
-        "first": [one.tensor(group, FIRST) for one in parts],
-        "second": [one.tensor(group, SECOND) for one in parts],
-        "master": [one.masters[group] if group < len(one.masters) else None for one in parts],
+        "first": [part.tensor(group, FIRST) for part in parts],
+        "second": [part.tensor(group, SECOND) for part in parts],
+        "master": [part.masters[group] if group < len(part.masters) else None for part in parts],
     }
-    updates = [one.updates(group) for one in parts]
+    updates = [part.updates(group) for part in parts]
     table: dict[str, ParameterState] = {}
     for name, where in places.items():
         ranks = [rank for rank, *_ in where]
@@ -216,7 +224,7 @@ def _cut(tensor: StateTensor | None, padding: int) -> StateTensor | None:
 
 def _model(folder: Folder) -> Mapping[str, Any]:
     """Return what the first model file says of the training; empty where it is damaged, or not there."""
-    name = next((one for one in folder.files() if MODEL.fullmatch(one)), None)
+    name = next((file for file in folder.files() if MODEL.fullmatch(file)), None)
     if name is None:
         return {}
     try:

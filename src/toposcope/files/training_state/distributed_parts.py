@@ -61,7 +61,7 @@ def distributed_state(folder: Folder) -> TrainingState:
 
 
 def _plain(name: str) -> str:
-    return next((name.removeprefix(one) for one in APP if name.startswith(one)), name)
+    return next((name.removeprefix(prefix) for prefix in APP if name.startswith(prefix)), name)
 
 
 def _counts(reader: DistributedReader, names: Mapping[str, str]) -> dict[str, float | None]:
@@ -91,7 +91,7 @@ def _inner_counts(reader: DistributedReader, name: str, stored: str) -> dict[str
     while pending and len(counts) < _MOST_COUNTS:
         at, part, depth = pending.pop()
         if isinstance(part, Mapping) and depth < _DEEPEST:
-            pending += [(f"{at}.{key}", one, depth + 1) for key, one in list(part.items())[:_MOST_COUNTS]
+            pending += [(f"{at}.{key}", inner, depth + 1) for key, inner in list(part.items())[:_MOST_COUNTS]
                         if isinstance(key, str)]  # fmt: skip
         elif type(part) is int and _COUNTER.search(at.rsplit(".", 1)[-1]):
             counts[at] = as_number(part)
@@ -103,7 +103,7 @@ def _optimizer(reader: DistributedReader, names: Mapping[str, str]) -> Optimizer
     table: dict[str, dict[str, str]] = {}
     settings: dict[str, dict[str, Any]] = {}
     for name, stored in names.items():
-        head = next((one for one in _OPTIMIZERS if name.startswith(one)), None)
+        head = next((prefix for prefix in _OPTIMIZERS if name.startswith(prefix)), None)
         if head is None:
             continue
         part, _, rest = name.removeprefix(head).partition(".")
@@ -115,7 +115,7 @@ def _optimizer(reader: DistributedReader, names: Mapping[str, str]) -> Optimizer
     if not table:
         return None
     parameters = {key: _parameter(reader, key, fields) for key, fields in table.items()}
-    odd = sum(one.shape is None for one in parameters.values())
+    odd = sum(parameter.shape is None for parameter in parameters.values())
     groups = _groups(settings, tuple(parameters))
     return OptimizerState(parameters, groups, any(not key.isdecimal() for key in parameters), odd)
 
@@ -125,7 +125,7 @@ def _groups(settings: Mapping[str, Mapping[str, Any]], keys: tuple[str, ...]) ->
     groups: list[ParameterGroup] = []
     for name, fields in settings.items():
         stated = fields.get("params")
-        listed = tuple(str(one) for one in stated) if isinstance(stated, list | tuple) else (name,)
+        listed = tuple(str(name) for name in stated) if isinstance(stated, list | tuple) else (name,)
         groups.append(group_of(listed if stated is not None or name in keys else keys, fields))
     return tuple(groups)
 
@@ -138,7 +138,7 @@ def _parameter(reader: DistributedReader, key: str, fields: Mapping[str, str]) -
     moments = {*FIRST, *SECOND, *MASTER, UPDATES}
     others = tuple(name for name in fields if name not in moments)
     updates = _number(reader, fields.get(UPDATES))
-    further = {name: one for name in others if (one := tensor_in(reader, fields[name])) is not None}
+    further = {name: moment for name in others if (moment := tensor_in(reader, fields[name])) is not None}
     return ParameterState(key, tensor(FIRST), tensor(SECOND), updates, tensor(MASTER), others, further)
 
 
@@ -148,8 +148,8 @@ def _number(reader: DistributedReader, name: str | None) -> float | None:
         return None
     info = reader.infos().get(name)
     if info is not None:
-        one = math.prod(info.shape) == 1
-        return float(reader.read(name).astype(np.float64).reshape(-1)[0]) if one else None
+        is_scalar = math.prod(info.shape) == 1
+        return float(reader.read(name).astype(np.float64).reshape(-1)[0]) if is_scalar else None
     return as_number(reader.value(name))
 
 

@@ -38,13 +38,13 @@ def assembled(shape: tuple[int, ...], parts: Sequence[FlatPart]) -> StateTensor 
     >>> whole.values(), whole.values((1, 2)), assembled((2, 3), [FlatPart(flat, 0, 2, 0)])
     (array([4., 5., 0., 1.]), array([0., 1.]), None)
     """
-    ordered = sorted((one for one in parts if one.count), key=lambda one: one.at)
+    ordered = sorted((part for part in parts if part.count), key=lambda part: part.at)
     reached = 0
-    for one in ordered:
-        inside = one.start >= 0 and one.start + one.count <= one.tensor.size
-        if one.at != reached or not inside or len(one.tensor.shape) != 1:
+    for part in ordered:
+        inside = part.start >= 0 and part.start + part.count <= part.tensor.size
+        if part.at != reached or not inside or len(part.tensor.shape) != 1:
             return None
-        reached += one.count
+        reached += part.count
     if reached != math.prod(shape) or not ordered:
         return None
     per_row = math.prod(shape[1:])
@@ -53,11 +53,11 @@ def assembled(shape: tuple[int, ...], parts: Sequence[FlatPart]) -> StateTensor 
     def read(rows: Rows | None) -> np.ndarray:
         first, last = (0, reached) if rows is None else (rows[0] * per_row, rows[1] * per_row)
         out = np.empty(last - first, dtype)
-        for one in ordered:
-            start, stop = max(first, one.at), min(last, one.at + one.count)
+        for part in ordered:
+            start, stop = max(first, part.at), min(last, part.at + part.count)
             if start < stop:
-                shift = one.start - one.at
-                out[start - first : stop - first] = one.tensor.read((start + shift, stop + shift))
+                shift = part.start - part.at
+                out[start - first : stop - first] = part.tensor.read((start + shift, stop + shift))
         return out
 
     return StateTensor(shape, dtype, read)
@@ -88,7 +88,7 @@ def laid_out(optimizer: OptimizerState, shapes: Mapping[str, tuple[int, ...]]) -
     if places is None:
         return optimizer
     named = {name: _parameter(buffer.state, name, shapes[name], at) for name, at in places.items()}
-    groups = tuple(dataclasses.replace(one, parameters=tuple(named)) for one in optimizer.groups[:1])
+    groups = tuple(dataclasses.replace(group, parameters=tuple(named)) for group in optimizer.groups[:1])
     return OptimizerState(named, groups or (ParameterGroup(tuple(named)),), True, by_order=not buffer.order)
 
 
@@ -118,11 +118,12 @@ def flattened(state: OptimizerState, part: str) -> OptimizerState:
     """Return the optimiser of one of several ranks or parts: its tensors are parts of the weights."""
     names = {key: f"parameter {key} of {part}" for key in state.parameters}
     parameters = {
-        names[key]: dataclasses.replace(one, key=names[key]) for key, one in state.parameters.items()
+        names[key]: dataclasses.replace(parameter, key=names[key])
+        for key, parameter in state.parameters.items()
     }
     groups = tuple(
-        dataclasses.replace(one, parameters=tuple(names.get(key, key) for key in one.parameters))
-        for one in state.groups
+        dataclasses.replace(group, parameters=tuple(names.get(key, key) for key in group.parameters))
+        for group in state.groups
     )
     return OptimizerState(parameters, groups, True, state.odd, flat=True)
 
@@ -131,6 +132,6 @@ def joined(optimizers: Sequence[OptimizerState], *, flat: bool = True) -> Optimi
     """Return the optimisers of all ranks as one."""
     if len(optimizers) == 1:
         return optimizers[0]
-    parameters = {key: one for state in optimizers for key, one in state.parameters.items()}
+    parameters = {key: parameter for state in optimizers for key, parameter in state.parameters.items()}
     groups = tuple(group for state in optimizers for group in state.groups)
-    return OptimizerState(parameters, groups, True, sum(one.odd for one in optimizers), flat=flat)
+    return OptimizerState(parameters, groups, True, sum(optimizer.odd for optimizer in optimizers), flat=flat)

@@ -61,7 +61,7 @@ def megatron_state(folder: Folder) -> TrainingState:
     ranks = sorted(name for name in folder.folders() if RANK.fullmatch(name))
     tree = TorchArchive(folder.sub(ranks[0]).open(MODEL)).tree
     main: Mapping[Any, Any] = tree if isinstance(tree, Mapping) else {}
-    optimizers = [one for rank in ranks for one in _of_rank(folder.sub(rank), len(ranks) > 1)]
+    optimizers = [optimizer for rank in ranks for optimizer in _of_rank(folder.sub(rank), len(ranks) > 1)]
     have = [number_ for number_, rank in enumerate(ranks) if OPTIMIZER in folder.sub(rank).files()]
     if have:
         check_ranks(folder.label, have, len(ranks), f"the optimiser's state ({OPTIMIZER})")
@@ -79,7 +79,7 @@ def _of_rank(folder: Folder, many: bool) -> Iterator[OptimizerState]:
     inner = tree.get("optimizer", tree) if isinstance(tree, Mapping) else None
     groups = _groups(inner)
     if OPTIMIZER in folder.files():
-        updates = next((one for group in groups if (one := number(archive, group.get(UPDATES))) is not None),
+        updates = next((num for group in groups if (num := number(archive, group.get(UPDATES))) is not None),
                        None)  # fmt: skip
         buffers = TorchArchive(folder.open(OPTIMIZER))
         yield _buffers(buffers, updates, groups, folder.label.rsplit("/", 1)[-1] if many else "")
@@ -90,20 +90,22 @@ def _of_rank(folder: Folder, many: bool) -> Iterator[OptimizerState]:
 
 def _groups(tree: Any) -> list[Mapping[Any, Any]]:
     stated = tree.get("param_groups") if isinstance(tree, Mapping) else None
-    return [one for one in stated if isinstance(one, Mapping)] if isinstance(stated, list | tuple) else []
+    return (
+        [group for group in stated if isinstance(group, Mapping)] if isinstance(stated, list | tuple) else []
+    )
 
 
 def _with_masters(state: OptimizerState, archive: TorchArchive, tree: Mapping[Any, Any]) -> OptimizerState:
     """Add the weights in full precision, a list for each group."""
     stated = next((tree[name] for name in MASTERS if name in tree), None)
-    lists = [one if isinstance(one, list | tuple) else [one] for one in stated or ()]
+    lists = [master if isinstance(master, list | tuple) else [master] for master in stated or ()]
     keys = [group.parameters for group in state.groups]
     parameters = dict(state.parameters)
     for places, masters in zip(keys, lists, strict=False):
         for key, stored in zip(places, masters, strict=False):
-            one, master = parameters.get(key), tensor_of(archive, stored)
-            if one is not None and master is not None:
-                parameters[key] = dataclasses.replace(one, master=master)
+            parameter, master = parameters.get(key), tensor_of(archive, stored)
+            if parameter is not None and master is not None:
+                parameters[key] = dataclasses.replace(parameter, master=master)
     return dataclasses.replace(state, parameters=parameters)
 
 
@@ -128,7 +130,7 @@ def _buffers(
             f"{archive.label}: holds no optimiser of {WRITER} in a form that is read; fetch it again"
         )
     settings = group_of(tuple(buffers), groups[0] if groups else {})
-    states = {key: one.state for key, one in buffers.items()}
+    states = {key: buffer.state for key, buffer in buffers.items()}
     return OptimizerState(
         states, (settings,), True, flat=True, buffers=() if rank else tuple(buffers.values())
     )

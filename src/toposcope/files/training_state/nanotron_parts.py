@@ -53,8 +53,8 @@ def nanotron_state(folder: Folder) -> TrainingState:
     """
     inner = folder.sub(FOLDER)
     config = read_json(inner.open(CONFIG)) if CONFIG in inner.files() else {}
-    files = {tuple(int(part or 0) for part in found.group(1, 5, 7, 3)): found
-             for name in inner.files() if (found := _FILE.fullmatch(name))}  # fmt: skip
+    files = {tuple(int(part or 0) for part in match.group(1, 5, 7, 3)): match
+             for name in inner.files() if (match := _FILE.fullmatch(name))}  # fmt: skip
     stages = {(pp, tp, exp) for pp, tp, exp, _ in files}
     for pp, tp, exp in stages:
         have = [dp for *place, dp in files if tuple(place) == (pp, tp, exp)]
@@ -79,7 +79,7 @@ def nanotron_state(folder: Folder) -> TrainingState:
 
 def _check_stages(folder: Folder, files: Mapping[tuple[int, ...], re.Match[str]]) -> None:
     for axis, group, what in ((0, 2, "pipeline stage"), (1, 6, "tensor-parallel part")):
-        counts = {int(found.group(group)) for found in files.values()}
+        counts = {int(file.group(group)) for file in files.values()}
         check_ranks(folder.label, [key[axis] for key in files], max(counts, default=0),
                     f"the optimiser's state ({what})")  # fmt: skip
 
@@ -88,13 +88,13 @@ def _schedule(folder: Folder) -> Any:
     if "lr_scheduler" not in folder.folders():
         return None
     inner = folder.sub("lr_scheduler")
-    name = next((one for one in inner.files() if one.endswith(".pt")), None)
+    name = next((file for file in inner.files() if file.endswith(".pt")), None)
     return None if name is None else schedule_of(TorchArchive(inner.open(name)).tree)
 
 
 def _stage(folder: Folder, files: Sequence[re.Match[str]], config: Any, whole: bool) -> OptimizerState:
     """Return the optimiser of one pipeline stage and tensor-parallel rank, from its data-parallel ranks."""
-    archives = [TorchArchive(folder.open(found.group(0))) for found in files]
+    archives = [TorchArchive(folder.open(file.group(0))) for file in files]
     for archive in archives:
         if not is_optimizer(archive.tree):
             raise SourceError(
@@ -113,9 +113,16 @@ def _stage(folder: Folder, files: Sequence[re.Match[str]], config: Any, whole: b
         ]
         masters = [_master(archives[rank], key) for rank, _ in pairs]
         name = parameter_name(key) + suffix
-        one = pairs[0][1]
+        first_state = pairs[0][1]
         if not sharded:
-            table[name] = ParameterState(name, one.first, one.second, one.updates, masters[0], one.others)
+            table[name] = ParameterState(
+                name,
+                first_state.first,
+                first_state.second,
+                first_state.updates,
+                masters[0],
+                first_state.others,
+            )
             continue
         assert isinstance(offsets, dict)
         spans = [_span(offsets, key, rank) for rank, _ in pairs]
@@ -124,10 +131,10 @@ def _stage(folder: Folder, files: Sequence[re.Match[str]], config: Any, whole: b
             name, _whole(shape, [state.first for _, state in pairs], spans),
             _whole(shape, [state.second for _, state in pairs], spans),
             min((state.updates for _, state in pairs if state.updates is not None), default=None),
-            next((one for one in masters if one is not None and one.shape == shape), None)
-            or _whole(shape, masters, spans), one.others,
+            next((master for master in masters if master is not None and master.shape == shape), None)
+            or _whole(shape, masters, spans), first_state.others,
         )  # fmt: skip
-    groups = tuple(_named(one, suffix) for one in states[0].groups)
+    groups = tuple(_named(group, suffix) for group in states[0].groups)
     return OptimizerState(table, groups, True, sum(state.odd for state in states), flat=not whole)
 
 
@@ -146,15 +153,19 @@ def _span(offsets: Mapping[str, Any], key: str, rank: int) -> tuple[int, int]:
     """Return which values of a parameter a rank holds; an impossible span if the file does not say it."""
     ranks = offsets.get(key)
     stated = ranks.get(str(rank)) if isinstance(ranks, dict) else None
-    if not isinstance(stated, list) or len(stated) != 2 or not all(str(one).isdecimal() for one in stated):
+    if (
+        not isinstance(stated, list)
+        or len(stated) != 2
+        or not all(str(number).isdecimal() for number in stated)
+    ):
         return (-1, 0)
     return int(stated[0]), int(stated[1])
 
 
 def _shape(shapes: Any, key: str) -> Shape:
     stated = shapes.get(key) if isinstance(shapes, dict) else None
-    good = isinstance(stated, list) and all(str(one).isdecimal() for one in stated)
-    return tuple(int(one) for one in stated) if good and isinstance(stated, list) else ()
+    good = isinstance(stated, list) and all(str(number).isdecimal() for number in stated)
+    return tuple(int(number) for number in stated) if good and isinstance(stated, list) else ()
 
 
 def _whole(

@@ -120,15 +120,21 @@ class OptimizerState:
     @property
     def elements(self) -> int:
         """How many elements have a moment."""
-        return sum(math.prod(one.shape) for one in self.parameters.values() if one.shape is not None)
+        return sum(
+            math.prod(parameter.shape)
+            for parameter in self.parameters.values()
+            if parameter.shape is not None
+        )
 
     def group_of(self, key: str) -> ParameterGroup | None:
         """Return the group of a parameter."""
-        return next((one for one in self.groups if key in one.parameters), None)
+        return next((group for group in self.groups if key in group.parameters), None)
 
     def betas(self) -> dict[str, tuple[float, float]]:
         """Return Adam's two decay rates of each parameter whose group states them."""
-        return {key: one.betas for one in self.groups if one.betas is not None for key in one.parameters}
+        return {
+            key: group.betas for group in self.groups if group.betas is not None for key in group.parameters
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,16 +42,16 @@ def orbax_state(folder: Folder) -> TrainingState:
     table: dict[str, dict[str, StoredArray]] = {}
     counts: dict[tuple[str, ...], float] = {}
     places: set[tuple[str, ...]] = set()
-    for one in arrays:
-        if one.keys[0] not in STATE:
+    for array in arrays:
+        if array.keys[0] not in STATE:
             continue
-        for at, key in enumerate(one.keys):
-            if key == _COUNT and at == len(one.keys) - 1 and not one.shape:
-                counts[one.keys[:at]] = float(values(one))
+        for at, key in enumerate(array.keys):
+            if key == _COUNT and at == len(array.keys) - 1 and not array.shape:
+                counts[array.keys[:at]] = float(values(array))
             field = "first" if key in _FIRST else "second" if key in _SECOND else ""
-            if field and at < len(one.keys) - 1:
-                places.add(one.keys[:at])
-                table.setdefault(parameter_of(one.keys[at + 1 :]), {})[field] = one
+            if field and at < len(array.keys) - 1:
+                places.add(array.keys[:at])
+                table.setdefault(parameter_of(array.keys[at + 1 :]), {})[field] = array
                 break
     updates = max((count for place, count in counts.items() if place in places), default=None)
     schedules = tuple(ScheduleState(count) for place, count in counts.items() if place not in places)
@@ -59,14 +59,14 @@ def orbax_state(folder: Folder) -> TrainingState:
         name: ParameterState(name, _tensor(fields.get("first")), _tensor(fields.get("second")), updates)
         for name, fields in table.items()
     }
-    odd = sum(one.shape is None for one in parameters.values())
-    step = next((values(one) for one in arrays if one.keys == ("step",) and not one.shape), None)
-    data = [one for one in arrays if any("data" in key or "iter" in key for key in one.keys[:1])]
+    odd = sum(parameter.shape is None for parameter in parameters.values())
+    step = next((values(array) for array in arrays if array.keys == ("step",) and not array.shape), None)
+    data = [array for array in arrays if any("data" in key or "iter" in key for key in array.keys[:1])]
     return TrainingState(
         WRITER, (OptimizerState(parameters, (), True, odd),) if parameters else (),
         schedules,
-        tuple(".".join(one.keys) for one in arrays if "rng" in one.keys[0].lower()),
-        dict.fromkeys(".".join(one.keys) for one in data),
+        tuple(".".join(array.keys) for array in arrays if "rng" in array.keys[0].lower()),
+        dict.fromkeys(".".join(array.keys) for array in data),
         None if step is None else int(step),
     )  # fmt: skip
 

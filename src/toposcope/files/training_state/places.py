@@ -67,9 +67,9 @@ def _of_one_file(place: Path) -> TrainingState:
     """Return the state inside a file of weights, or in the files beside it."""
     blob = LocalBlob(place)
     if place.parent.name == CHECKPOINTS:
-        own = own_state(blob, LocalFolder(place.parent.parent))
-        if own is not None:
-            return own
+        stated = own_state(blob, LocalFolder(place.parent.parent))
+        if stated is not None:
+            return stated
     state = _of_file(blob)
     if not state.is_empty:
         return state
@@ -195,16 +195,18 @@ def _of_file(blob: LocalBlob) -> TrainingState:
     inner = tree.get("state")
     parts = inner if isinstance(inner, Mapping) and "optimizers" in inner else tree  # Composer's
     present = [name for name in OPTIMIZERS if name in parts]
-    optimizers = [one for name in present for one in optimizers_in(archive, parts[name])]
+    optimizers = [optimizer for name in present for optimizer in optimizers_in(archive, parts[name])]
     unread = () if optimizers else tuple(name for name in present if parts[name])
-    schedules = [schedule_of(one) for name in SCHEDULES if name in parts for one in _each(parts[name])]
+    schedules = [
+        schedule_of(schedule) for name in SCHEDULES if name in parts for schedule in _each(parts[name])
+    ]
     epoch = as_number(tree.get("epoch"))
     lightning = "pytorch-lightning_version" in tree
     step = next((tree[name] for name in STEPS if type(tree.get(name)) is int), None)
     return TrainingState(
         "Lightning" if lightning else "nanoGPT" if "iter_num" in tree else "PyTorch",
         tuple(optimizers),
-        tuple(one for one in schedules if one is not None),
+        tuple(schedule for schedule in schedules if schedule is not None),
         tuple(name for name in tree if isinstance(name, str) and ("rng" in name or "random" in name)),
         _read_batches(tree),
         step,

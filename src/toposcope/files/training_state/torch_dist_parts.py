@@ -41,8 +41,8 @@ def torch_dist_state(folder: Folder, reader: DistributedReader, names: Mapping[s
     common = _common(folder)
     settings = list(_settings(common))
     archive = TorchArchive(folder.open(COMMON)) if settings else None
-    counts = [number(archive, one.get(UPDATES)) for one in settings] if archive is not None else []
-    updates = next((one for one in counts if one is not None), None)
+    counts = [number(archive, setting.get(UPDATES)) for setting in settings] if archive is not None else []
+    updates = next((count for count in counts if count is not None), None)
     table: dict[str, dict[str, StateTensor | None]] = {}
     flat = False
     for name, stored in names.items():
@@ -56,7 +56,7 @@ def torch_dist_state(folder: Folder, reader: DistributedReader, names: Mapping[s
         key, fields.get("exp_avg", fields.get("momentum_buffer")), fields.get("exp_avg_sq"), updates,
         fields.get("fp32_param", fields.get("param")),
     ) for key, fields in table.items()}  # fmt: skip
-    odd = sum(one.shape is None for one in parameters.values())
+    odd = sum(parameter.shape is None for parameter in parameters.values())
     groups = (group_of(tuple(parameters), settings[0]),) if settings else ()
     iteration = common.get("iteration")
     return TrainingState(
@@ -87,9 +87,9 @@ def _settings(common: Mapping[Any, Any]) -> Iterator[Mapping[Any, Any]]:
             continue
         groups = part.get("param_groups")
         if isinstance(groups, list | tuple):
-            yield from (one for one in groups[:256] if isinstance(one, Mapping))
+            yield from (group for group in groups[:256] if isinstance(group, Mapping))
         else:
-            pending += [(one, depth + 1) for one in list(part.values())[:256]]
+            pending += [(item, depth + 1) for item in list(part.values())[:256]]
 
 
 def tensor_in(reader: DistributedReader, name: str) -> StateTensor | None:

@@ -53,16 +53,18 @@ def optimizer_of(archive: TorchArchive, tree: Mapping[Any, Any]) -> OptimizerSta
         if not isinstance(key, str | int) or not isinstance(fields, Mapping):
             continue
         parameters[str(key)] = parameter_of(str(key), archive, fields)
-        odd += any(isinstance(one, StoredTensor | UnreadTensor) for one in fields.values()) and (
+        odd += any(isinstance(field, StoredTensor | UnreadTensor) for field in fields.values()) and (
             parameters[str(key)].shape is None
         )
-    stated = [one for one in _items(tree["param_groups"]) if isinstance(one, Mapping)]
-    groups = tuple(_group(one) for one in stated)
-    parameters |= _counted(parameters, groups, [number(archive, one.get(UPDATES)) for one in stated])
+    stated = [group for group in _items(tree["param_groups"]) if isinstance(group, Mapping)]
+    groups = tuple(_group(group) for group in stated)
+    parameters |= _counted(parameters, groups, [number(archive, group.get(UPDATES)) for group in stated])
     names = _stated_names(tree)
     if names:
-        parameters = {names.get(key, key): _renamed(one, names) for key, one in parameters.items()}
-        groups = tuple(_renamed_group(one, names) for one in groups)
+        parameters = {
+            names.get(key, key): _renamed(parameter, names) for key, parameter in parameters.items()
+        }
+        groups = tuple(_renamed_group(group, names) for group in groups)
     named = bool(names) or any(not key.isdecimal() for key in parameters)
     return OptimizerState(parameters, groups, named, odd)
 
@@ -74,9 +76,9 @@ def _counted(
     counted: dict[str, ParameterState] = {}
     for group, count in zip(groups, counts, strict=True):
         for key in group.parameters if count is not None else ():
-            one = parameters.get(key)
-            if one is not None and one.updates is None:
-                counted[key] = dataclasses.replace(one, updates=count)
+            parameter = parameters.get(key)
+            if parameter is not None and parameter.updates is None:
+                counted[key] = dataclasses.replace(parameter, updates=count)
     return counted
 
 
@@ -86,38 +88,38 @@ def _stated_names(tree: Mapping[Any, Any]) -> dict[str, str]:
     kept = tree.get("names")  # nanotron's
     if isinstance(kept, Mapping):
         names = {
-            str(place): one for place, one in kept.items() if isinstance(one, str) and type(place) is int
+            str(place): name for place, name in kept.items() if isinstance(name, str) and type(place) is int
         }
     for group in _items(tree["param_groups"]):
         if isinstance(group, Mapping):
             places, stated = _items(group.get("params")), _items(group.get("param_names"))
             if len(places) == len(stated):
-                names |= {str(place): one for place, one in zip(places, stated, strict=True)
-                          if isinstance(one, str) and type(place) is int}  # fmt: skip
+                names |= {str(place): name for place, name in zip(places, stated, strict=True)
+                          if isinstance(name, str) and type(place) is int}  # fmt: skip
     return names
 
 
-def _renamed(one: ParameterState, names: Mapping[str, str]) -> ParameterState:
-    return dataclasses.replace(one, key=names.get(one.key, one.key))
+def _renamed(state: ParameterState, names: Mapping[str, str]) -> ParameterState:
+    return dataclasses.replace(state, key=names.get(state.key, state.key))
 
 
-def _renamed_group(one: ParameterGroup, names: Mapping[str, str]) -> ParameterGroup:
-    return dataclasses.replace(one, parameters=tuple(names.get(key, key) for key in one.parameters))
+def _renamed_group(group: ParameterGroup, names: Mapping[str, str]) -> ParameterGroup:
+    return dataclasses.replace(group, parameters=tuple(names.get(key, key) for key in group.parameters))
 
 
 def parameter_of(key: str, archive: TorchArchive, fields: Mapping[Any, Any]) -> ParameterState:
     """Return the state of one parameter by the fields that its optimiser keeps."""
 
     def tensor(names: Sequence[str]) -> StateTensor | None:
-        return next((one for name in names if (one := tensor_of(archive, fields.get(name)))), None)
+        return next((stored for name in names if (stored := tensor_of(archive, fields.get(name)))), None)
 
-    known = {*FIRST, *SECOND, *ROWS, *COLUMNS, *MASTER, UPDATES}
-    others = tuple(name for name in fields if isinstance(name, str) and name not in known)
+    known_fields = {*FIRST, *SECOND, *ROWS, *COLUMNS, *MASTER, UPDATES}
+    others = tuple(name for name in fields if isinstance(name, str) and name not in known_fields)
     second = tensor(SECOND) or from_factors(tensor(ROWS), tensor(COLUMNS))
     updates = number(archive, fields.get(UPDATES))
     moments = {*FIRST, *SECOND, *MASTER, UPDATES}
-    further = {name: one for name in fields if isinstance(name, str) and name not in moments
-               and (one := tensor_of(archive, fields[name])) is not None}  # fmt: skip
+    further = {name: moment for name in fields if isinstance(name, str) and name not in moments
+               and (moment := tensor_of(archive, fields[name])) is not None}  # fmt: skip
     return ParameterState(key, tensor(FIRST), second, updates, tensor(MASTER), others, further)
 
 
@@ -141,7 +143,7 @@ def number(archive: TorchArchive, value: Any) -> float | None:
 
 
 def _group(fields: Mapping[Any, Any]) -> ParameterGroup:
-    keys = tuple(str(one) for one in _items(fields.get("params")) if isinstance(one, str | int))
+    keys = tuple(str(master) for master in _items(fields.get("params")) if isinstance(master, str | int))
     return group_of(keys, fields)
 
 
@@ -151,7 +153,7 @@ def group_of(keys: tuple[str, ...], fields: Mapping[Any, Any]) -> ParameterGroup
     def setting(name: str) -> float | None:
         return as_number(fields.get(name))
 
-    betas = [beta for one in _items(fields.get("betas")) if (beta := as_number(one)) is not None]
+    betas = [beta for entry in _items(fields.get("betas")) if (beta := as_number(entry)) is not None]
     pair = (betas[0], betas[1]) if len(betas) == 2 else None
     settings = {name: plain for name, value in fields.items()
                 if isinstance(name, str) and (plain := _plain(value)) is not None}  # fmt: skip
@@ -173,10 +175,10 @@ def _plain(value: Any) -> Setting | None:
     if isinstance(value, str):
         return value
     few = isinstance(value, list | tuple) and len(value) <= _FEW
-    if not few or not all(one is None or isinstance(one, int | float) for one in value):
+    if not few or not all(entry is None or isinstance(entry, int | float) for entry in value):
         return None
-    numbers = (as_number(one) for one in value)
-    return tuple(math.nan if one is None else one for one in numbers)
+    numbers = (as_number(entry) for entry in value)
+    return tuple(math.nan if entry is None else entry for entry in numbers)
 
 
 def schedule_of(tree: Any) -> ScheduleState | None:
@@ -184,7 +186,7 @@ def schedule_of(tree: Any) -> ScheduleState | None:
     if not isinstance(tree, Mapping) or not {"last_epoch", "_step_count"} & set(tree):
         return None
     updates = as_number(tree.get("last_epoch", tree.get("_step_count")))
-    rates = tuple(rate for one in _items(tree.get("_last_lr")) if (rate := as_number(one)) is not None)
+    rates = tuple(rate for entry in _items(tree.get("_last_lr")) if (rate := as_number(entry)) is not None)
     return ScheduleState(updates, rates)
 
 

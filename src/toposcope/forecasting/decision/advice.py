@@ -87,8 +87,8 @@ def weigh(
     budget : the remaining budget, in parameters x steps (FLOP / (6 x tokens per step)).
     larger : parameters of the larger model to train instead.
     """
-    made = forecast(method or Auto(), seen, siblings, level=level)
-    return weigh_forecast(made, seen, siblings, budget=budget, larger=larger, price=price)
+    ending = forecast(method or Auto(), seen, siblings, level=level)
+    return weigh_forecast(ending, seen, siblings, budget=budget, larger=larger, price=price)
 
 
 def weigh_forecast(
@@ -103,32 +103,32 @@ def weigh_forecast(
     """Return the three options given the forecast of the run's own end; see `weigh`."""
     on = _continue(made, seen, budget, price)
     scaled = _scale(made, seen, siblings, budget, larger, price)
-    own = [replace(option, parameters=seen.parameters) for option in (on, _stop(seen, made.level))]
-    return own[0], own[1], replace(scaled, parameters=larger)
+    choices = [replace(option, parameters=seen.parameters) for option in (on, _stop(seen, made.level))]
+    return choices[0], choices[1], replace(scaled, parameters=larger)
 
 
-def _continue(made: Forecast, seen: Curve, budget: float, price: float) -> Option:
+def _continue(ending: Forecast, seen: Curve, budget: float, price: float) -> Option:
     steps = min(budget / max(seen.parameters, 1), seen.horizon - seen.last)
-    if made.status == "failed":
-        return _cannot(CONTINUE, made.reason)
-    loss = made.final
+    if ending.status == "failed":
+        return _cannot(CONTINUE, ending.reason)
+    loss = ending.final
     if seen.last + steps < (1 - SAME_HORIZON) * seen.horizon:
-        loss = _on_the_way(made, seen, seen.last + steps)
+        loss = _on_the_way(ending, seen, seen.last + steps)
     spent = steps * seen.parameters / budget
-    if made.not_yet:
-        option = _option(CONTINUE, loss, math.nan, made.level, steps, spent, price)
-        return replace(option, status="degenerate", reason=made.reason)
-    option = _option(CONTINUE, loss, math.log(made.high / made.final), made.level, steps, spent, price)
-    return replace(option, low=loss * made.low / made.final)
+    if ending.not_yet:
+        option = _option(CONTINUE, loss, math.nan, ending.level, steps, spent, price)
+        return replace(option, status="degenerate", reason=ending.reason)
+    option = _option(CONTINUE, loss, math.log(ending.high / ending.final), ending.level, steps, spent, price)
+    return replace(option, low=loss * ending.low / ending.final)
 
 
-def _on_the_way(made: Forecast, seen: Curve, step: float) -> float:
+def _on_the_way(ending: Forecast, seen: Curve, step: float) -> float:
     """Return the forecast loss before the end; on a log-log line if only the end is forecast."""
-    if len(made.step):
-        return float(np.interp(step, made.step, made.loss))
+    if len(ending.step):
+        return float(np.interp(step, ending.step, ending.loss))
     now = level_and_slope(seen.step, seen.loss)[0]
     share = math.log(step / seen.last) / math.log(seen.horizon / seen.last)
-    return math.exp(now + share * (math.log(made.final) - now))
+    return math.exp(now + share * (math.log(ending.final) - now))
 
 
 def _stop(seen: Curve, level: float) -> Option:
@@ -139,15 +139,15 @@ def _stop(seen: Curve, level: float) -> Option:
 
 
 def _scale(
-    made: Forecast, seen: Curve, siblings: Sequence[Curve], budget: float, larger: int, price: float
+    ending: Forecast, seen: Curve, siblings: Sequence[Curve], budget: float, larger: int, price: float
 ) -> Option:
     """Return the option to scale: log loss against log size at the step that the budget allows."""
     steps = min(budget / larger, seen.horizon)
-    size, loss, reason = _known_sizes(made, seen, siblings, steps)
+    size, loss, reason = _known_sizes(ending, seen, siblings, steps)
     if len(np.unique(size)) < 3:
-        known = len(np.unique(size))
-        said = "1 size reaches" if known == 1 else f"{known} sizes reach"
-        return _cannot(SCALE, f"{said} step {steps:,.0f}; the size law needs at least 3")
+        size_count = len(np.unique(size))
+        reached = "1 size reaches" if size_count == 1 else f"{size_count} sizes reach"
+        return _cannot(SCALE, f"{reached} step {steps:,.0f}; the size law needs at least 3")
     if not np.isfinite(loss).all():
         return _cannot(SCALE, f"the budget buys {steps:,.0f} steps of the larger model: too few to judge")
     centred = size - size.mean()
@@ -158,14 +158,14 @@ def _scale(
     spread = math.sqrt(
         float(residual @ residual) / free * (1 + 1 / len(size) + reach**2 / float(centred @ centred))
     )
-    half = float(student_quantile(0.5 + made.level / 2, free)) * spread
+    half = float(student_quantile(0.5 + ending.level / 2, free)) * spread
     expected = math.exp(loss.mean() + slope * reach)
-    option = _option(SCALE, expected, half, made.level, steps, steps * larger / budget, price)
+    option = _option(SCALE, expected, half, ending.level, steps, steps * larger / budget, price)
     return replace(option, reason=reason)
 
 
 def _known_sizes(
-    made: Forecast, seen: Curve, siblings: Sequence[Curve], steps: float
+    ending: Forecast, seen: Curve, siblings: Sequence[Curve], steps: float
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Return log sizes, log losses at `steps` (NaN: too early to read), and a caveat.
 
@@ -178,14 +178,14 @@ def _known_sizes(
     if len({c.parameters for c in ended}) >= 3:
         ends = np.array([math.log(c.final_loss()) for c in ended])
         return np.log([c.parameters for c in ended]), ends, ""
-    known = [c for c in sized if c.last >= steps and c.horizon == seen.horizon]
-    losses = [_early_level(c, steps) for c in known]
+    sized_runs = [c for c in sized if c.last >= steps and c.horizon == seen.horizon]
+    losses = [_early_level(c, steps) for c in sized_runs]
     if seen.last >= steps:
-        known, losses = [*known, seen], [*losses, _early_level(seen, steps)]
-    elif made.status != "failed":
-        known, losses = [*known, seen], [*losses, math.log(_on_the_way(made, seen, steps))]
+        sized_runs, losses = [*sized_runs, seen], [*losses, _early_level(seen, steps)]
+    elif ending.status != "failed":
+        sized_runs, losses = [*sized_runs, seen], [*losses, math.log(_on_the_way(ending, seen, steps))]
     caveat = "taken from the middle of the siblings' schedules; with its own schedule it would end lower"
-    return np.log([c.parameters for c in known]), np.array(losses), caveat
+    return np.log([c.parameters for c in sized_runs]), np.array(losses), caveat
 
 
 def _early_level(curve: Curve, steps: float) -> float:

@@ -20,8 +20,8 @@ class _AnyWording:
     )
 
     def search(self, line: str, /) -> object:
-        if found := self._LOSS.search(line):
-            return found
+        if match := self._LOSS.search(line):
+            return match
         from toposcope.logs.dialects.sentences import in_pairs
 
         return self._LOSS.search(in_pairs(line))

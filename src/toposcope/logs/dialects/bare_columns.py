@@ -40,7 +40,7 @@ def names_of(table: np.ndarray) -> list[str]:
 
 
 def _named(is_loss: list[bool]) -> list[str]:
-    return ["step", *("loss" if one else f"column {place}" for place, one in enumerate(is_loss, 2))]
+    return ["step", *("loss" if has_loss else f"column {place}" for place, has_loss in enumerate(is_loss, 2))]
 
 
 def _change(column: np.ndarray) -> float:

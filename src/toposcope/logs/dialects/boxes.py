@@ -21,9 +21,9 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers of each box that has a loss or a place in training."""
     box: dict[str, float] = {}
     for line in lines:
-        if found := _ROW.match(line):
-            if found[2]:
-                box.setdefault(found[1].strip(), number(found[2]))
+        if match := _ROW.match(line):
+            if match[2]:
+                box.setdefault(match[1].strip(), number(match[2]))
         elif box:
             yield from _record(box)
             box = {}
@@ -31,19 +31,19 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
 
 
 def _record(box: dict[str, float]) -> Iterator[Record]:
-    said: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, value in box.items():
         meant = phrase(name.rpartition("/")[2])
         if meant.kind in _PLACES:
-            said.setdefault(PLACED + meant.kind, value)
+            values.setdefault(PLACED + meant.kind, value)
         else:
-            said[name] = value
+            values[name] = value
             if meant.kind == LOSS and value != value:
-                said[NOT_A_NUMBER] = 1.0
+                values[NOT_A_NUMBER] = 1.0
     if any(phrase(name.rpartition("/")[2]).kind == LOSS for name in box) or any(
-        name.startswith(PLACED) for name in said
+        name.startswith(PLACED) for name in values
     ):
-        yield said
+        yield values
 
 
 DIALECT = TextDialect("boxes", ("|",), _LOSS, records, by_places)

@@ -16,8 +16,8 @@ _NAMES = {"train": "train loss", "val": "val loss", "hella": "hellaswag"}
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the number of each line."""
     for line in lines:
-        if found := _LINE.match(line):
-            yield {"step": float(found[1]), _NAMES[found[2]]: number(found[3])}
+        if match := _LINE.match(line):
+            yield {"step": float(match[1]), _NAMES[match[2]]: number(match[3])}
 
 
 DIALECT = TextDialect("build-nanogpt", (" train ", " val ", " hella "), _LINE, records)

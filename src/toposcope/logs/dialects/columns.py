@@ -48,14 +48,14 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             continue
         first = line[:64].lstrip(" |\t[")[:1]
         if names and "%|" in line:
-            said = _row(line, names)
-            if drawn and said and said[names[0]] != drawn[names[0]]:
+            row = _row(line, names)
+            if drawn and row and row[names[0]] != drawn[names[0]]:
                 yield drawn
-            drawn = said or drawn
-        elif names and first.isdigit() and (said := _row(line, names)):
-            yield said
-        elif first.isdigit() and not names and (found := _TWO.match(line)):
-            yield {"step": float(found[1]), "loss": number(found[2])}
+            drawn = row or drawn
+        elif names and first.isdigit() and (row := _row(line, names)):
+            yield row
+        elif first.isdigit() and not names and (match := _TWO.match(line)):
+            yield {"step": float(match[1]), "loss": number(match[2])}
         elif "oss" in line or "OSS" in line or _TOTAL in line:
             names = _names(line) or names
     if drawn:
@@ -89,20 +89,20 @@ def _row(line: str, names: Sequence[str]) -> dict[str, float]:
     cells = _cells(line)
     if len(cells) != len(names):
         return {}
-    said: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, cell in zip(names, cells, strict=True):
         kind = phrase(name).kind
-        if kind in (A_STEP, GLOBAL, EPOCH, PLACE) and (found := _OF.fullmatch(cell)):
-            cell = found[1]
+        if kind in (A_STEP, GLOBAL, EPOCH, PLACE) and (match := _OF.fullmatch(cell)):
+            cell = match[1]
             if kind != PLACE:
-                said[PLANNED] = float(found[2])
-        elif found := _MEMORY.fullmatch(cell):
-            cell = found[1]
+                values[PLANNED] = float(match[2])
+        elif match := _MEMORY.fullmatch(cell):
+            cell = match[1]
         elif not _CELL.fullmatch(cell) and cell not in ("", "No log"):
             return {}
         if name and _is_number(cell):
-            said[name] = number(cell)
-    return said
+            values[name] = number(cell)
+    return values
 
 
 def _is_number(cell: str) -> bool:

@@ -35,8 +35,8 @@ def within(folder: Folder, depth: int = 0) -> Iterator[tuple[str, Folder]]:
             inner = folder.sub(name)
         except SourceError:
             continue  # a link to elsewhere
-        for below, one in within(inner, depth + 1):
-            yield f"{name}/{below}".rstrip("/"), one
+        for below, inner_folder in within(inner, depth + 1):
+            yield f"{name}/{below}".rstrip("/"), inner_folder
 
 
 def _events_in(folder: Folder) -> list[str]:
@@ -50,10 +50,10 @@ def tensorboard(folder: Folder) -> Sequence[Run]:
     one with events of its own, are one run: Keras and TensorFlow's estimators write it so.
     """
     tables: dict[str, pd.DataFrame] = {}
-    for name, one in within(folder):
-        rows = [row for file in _events_in(one) for row in event_rows(one.open(file))]
+    for name, inner_folder in within(folder):
+        rows = [row for file in _events_in(inner_folder) for row in event_rows(inner_folder.open(file))]
         if rows:
-            tables[name] = collected(rows, one.label)
+            tables[name] = collected(rows, inner_folder.label)
     parents = {name: name.rpartition("/")[0] for name in tables}
     inner = {name: name.rpartition("/")[2].lower() for name in tables}
     trained = {parents[name]: name for name in tables if inner[name] in TRAINED}
@@ -68,8 +68,8 @@ def tensorboard(folder: Folder) -> Sequence[Run]:
         else:
             parts.setdefault(name, []).insert(0, table)
     return [
-        Run(runs[name], _by_step(own), notes=(notes[name],) if name in notes else ())
-        for name, own in parts.items()
+        Run(runs[name], _by_step(rows), notes=(notes[name],) if name in notes else ())
+        for name, rows in parts.items()
     ]
 
 
@@ -81,8 +81,8 @@ def _by_step(tables: list[pd.DataFrame]) -> pd.DataFrame:
 
 def _as_held_out(table: pd.DataFrame) -> pd.DataFrame:
     """Return the scalars of a held-out folder: its loss is `val_loss`, the others have `val/` before them."""
-    known = chosen([str(tag) for tag in table if not is_nan_column(tag)])
-    loss = known.get("loss", known.get("heldout_loss"))
+    roles = chosen([str(tag) for tag in table if not is_nan_column(tag)])
+    loss = roles.get("loss", roles.get("heldout_loss"))
     named = {str(tag): f"val/{tag}" for tag in table if tag != "step"}
     if loss is not None:
         named |= {str(loss): "val_loss", nan_column(str(loss)): nan_column("val_loss")}
@@ -91,17 +91,17 @@ def _as_held_out(table: pd.DataFrame) -> pd.DataFrame:
 
 def _mlflow_runs(folder: Folder) -> list[tuple[str, Folder]]:
     return [
-        (name, one)
-        for name, one in within(folder)
-        if "metrics" in one.folders() and "meta.yaml" in one.files()
+        (name, inner_folder)
+        for name, inner_folder in within(folder)
+        if "metrics" in inner_folder.folders() and "meta.yaml" in inner_folder.files()
     ]
 
 
 def mlflow(folder: Folder) -> Sequence[Run]:
     """Return the runs of a file store: `metrics/NAME` has lines of timestamp, value and step."""
     runs = []
-    for below, one in _mlflow_runs(folder):
-        metrics = one.sub("metrics")
+    for below, inner_folder in _mlflow_runs(folder):
+        metrics = inner_folder.sub("metrics")
         rows: dict[float, dict[str, float]] = {}
         for inner, place in within(metrics):
             for file in place.files():
@@ -111,10 +111,10 @@ def mlflow(folder: Folder) -> Sequence[Run]:
                     if len(fields) == 3:
                         step = number(fields[2])
                         rows.setdefault(step, {"step": step})[tag] = number(fields[1])
-        said = (line.partition(":") for line in lines(one.open("meta.yaml")))
-        named = next((value.strip().strip("'\"") for key, _, value in said if key == "run_name"), "")
-        table = collected(rows.values(), one.label)
-        runs.append(Run(named or below.rsplit("/", 1)[-1], table, _mlflow_plan(one)))
+        pairs = (line.partition(":") for line in lines(inner_folder.open("meta.yaml")))
+        named = next((value.strip().strip("'\"") for key, _, value in pairs if key == "run_name"), "")
+        table = collected(rows.values(), inner_folder.label)
+        runs.append(Run(named or below.rsplit("/", 1)[-1], table, _mlflow_plan(inner_folder)))
     return runs
 
 
@@ -128,12 +128,17 @@ def _mlflow_plan(run: Folder) -> int | None:
 
 def _ending(folder: Folder, suffix: str) -> list[Blob]:
     """Return the files in a folder and in those inside it whose names end so."""
-    return [one.open(file) for _, one in within(folder) for file in one.files() if file.endswith(suffix)]
+    return [
+        inner_folder.open(file)
+        for _, inner_folder in within(folder)
+        for file in inner_folder.files()
+        if file.endswith(suffix)
+    ]
 
 
 def wandb_folder(folder: Folder) -> Sequence[Run]:
     """Return the runs of every file once: beside its run folders, W&B links the latest one again."""
-    files = {os.path.realpath(one.label): one for one in _ending(folder, ".wandb")}
+    files = {os.path.realpath(blob.label): blob for blob in _ending(folder, ".wandb")}
     return [run for blob in files.values() for run in wandb.runs(blob)]
 
 
@@ -149,7 +154,7 @@ def event_file(blob: Blob) -> Sequence[Run]:
 
 def is_tensorboard(folder: Folder) -> bool:
     """Return whether event files lie in a folder or in those inside it."""
-    return any(_events_in(one) for _, one in within(folder))
+    return any(_events_in(inner_folder) for _, inner_folder in within(folder))
 
 
 def is_mlflow(folder: Folder) -> bool:

@@ -60,7 +60,7 @@ def records(blob: Blob, notes: list[str] | None = None) -> Iterator[dict[str, An
             broken = f"{blob.label}: line {count} {why}; correct it or fetch it again"
         for content in contents:
             several = content if isinstance(content, list) else [content]  # a batch of records, as ClearML's
-            if not all(isinstance(one, dict) for one in several):
+            if not all(isinstance(record, dict) for record in several):
                 raise SourceError(f"{blob.label}: has a line that is not a JSON object; correct it")
             yield from several
     if broken and count == 1:
@@ -205,8 +205,12 @@ def _points(content: object) -> list[tuple[float, float]]:
     """
     if not isinstance(content, list) or not content:
         return []
-    points = [tuple(one[-2:]) for one in content if isinstance(one, list) and len(one) in (2, 3)]
-    numbers = all(number(one) == number(one) or one != one for point in points for one in point)
+    points = [tuple(point[-2:]) for point in content if isinstance(point, list) and len(point) in (2, 3)]
+    numbers = all(
+        number(coordinate) == number(coordinate) or coordinate != coordinate
+        for point in points
+        for coordinate in point
+    )
     whole = len(points) == len(content) and numbers and all(number(step) % 1 == 0 for step, _ in points)
     return points if whole else []
 
@@ -226,12 +230,12 @@ def _by_period(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     [{'epoch': 1.0, 'loss': 2.5}, {'epoch': 2.0, 'loss': 2.25}]
     """
     named = [_PERIOD.fullmatch(name) for name in content]
-    if len(content) < 2 or not all(named) or not all(isinstance(one, dict) for one in content.values()):
+    if len(content) < 2 or not all(named) or not all(isinstance(record, dict) for record in content.values()):
         return []
     if not any(map(_is_loss, flat(next(iter(content.values()))))):
         return []  # runs, and not records
-    pairs = [(found, one) for found, one in zip(named, content.values(), strict=True) if found]
-    return [{(found[1] or "epoch").lower(): float(found[2]), **one} for found, one in pairs]
+    pairs = [(period, record) for period, record in zip(named, content.values(), strict=True) if period]
+    return [{(period[1] or "epoch").lower(): float(period[2]), **record} for period, record in pairs]
 
 
 def _of_series(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -246,14 +250,14 @@ def _of_series(content: Mapping[str, Any]) -> list[dict[str, Any]]:
             begin, interval = value.get("start_step", 1), value.get("step_interval", 1)
             if type(begin) is not int or type(interval) is not int:
                 continue
-            series = {begin + place * interval: one for place, one in enumerate(series)}
+            series = {begin + place * interval: number_at for place, number_at in enumerate(series)}
         if not isinstance(series, dict):
             continue
         steps = [number(str(step)) if isinstance(step, str) else step for step in series]
         if any(step != step for step in steps):
             continue
-        for step, one in zip(steps, series.values(), strict=True):
-            rows.setdefault(step, {"step": step})[name] = one
+        for step, number_at in zip(steps, series.values(), strict=True):
+            rows.setdefault(step, {"step": step})[name] = number_at
     return [rows[step] for step in sorted(rows)]
 
 
@@ -289,18 +293,20 @@ def _of_catboost(rows: list[Any], meta: Mapping[str, Any]) -> object:
     names: dict[str, list[str]] = {}
     for kind in ("learn", "test"):
         listed = meta.get(f"{kind}_metrics")
-        metrics = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-        names[kind] = [f"{kind} {one.get('name')}" for one in metrics]
+        metrics = (
+            [metric for metric in listed if isinstance(metric, dict)] if isinstance(listed, list) else []
+        )
+        names[kind] = [f"{kind} {metric.get('name')}" for metric in metrics]
     planned = {PLANNED: meta["iteration_count"]} if type(meta.get("iteration_count")) is int else {}
     records = []
     for row in rows:
         if not isinstance(row, dict):
             return rows
-        said: dict[str, Any] = {}
+        record: dict[str, Any] = {}
         for name, value in row.items():
-            own = _is_list_of(name, names, value)
-            said |= dict(zip(names[name], value, strict=True)) if own else {name: value}
-        records.append(said | planned)
+            is_listed = _is_list_of(name, names, value)
+            record |= dict(zip(names[name], value, strict=True)) if is_listed else {name: value}
+        records.append(record | planned)
     return records
 
 
@@ -322,17 +328,19 @@ def _records_among(lists: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, 
     trained = next((rows for name, rows in counted.items() if words[name] & {*TRAINED}), [])
     if not (held and trained):
         return next(iter([*counted.values(), *lists.values()]), [])
-    named = [{f"val_{name}" if name == "loss" else name: one for name, one in row.items()} for row in held]
+    named = [
+        {f"val_{name}" if name == "loss" else name: value for name, value in row.items()} for row in held
+    ]
     return _merged(trained, named)
 
 
 def _merged(trained: list[dict[str, Any]], held: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return records of evaluation each after that of training which reaches its step."""
-    step, own = (str(chosen(rows[0])["step"]) for rows in (trained, held))
+    step, own_step = (str(chosen(rows[0])["step"]) for rows in (trained, held))
     merged, waiting = [], list(held)
     for row in trained:
         merged.append(row)
-        while waiting and not number(waiting[0].get(own)) > number(row.get(step)):
+        while waiting and not number(waiting[0].get(own_step)) > number(row.get(step)):
             merged.append(waiting.pop(0))
     return [*merged, *waiting]
 
@@ -350,7 +358,11 @@ def _flat_lists(content: Mapping[str, Any]) -> dict[str, list[Any]]:
         if isinstance(value, list):
             lists[name] = value
         elif isinstance(value, dict):
-            lists |= {f"{name}/{inner}": one for inner, one in value.items() if isinstance(one, list)}
+            lists |= {
+                f"{name}/{inner}": inner_value
+                for inner, inner_value in value.items()
+                if isinstance(inner_value, list)
+            }
     return lists
 
 

@@ -30,7 +30,7 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
     >>> flat({"Loss/loss": {"num": 64, "mean": 2.5, "std": 0.1}, "learn": [0.5]})
     {'Loss/loss': 2.5, 'learn': 0.5}
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name, value in content.items():
         name = str(name)
         if not name.isascii():
@@ -41,17 +41,17 @@ def flat(content: dict[str, Any], before: str = "", depth: int = 0) -> dict[str,
             value = value[0]
         if isinstance(value, dict):
             if depth < _DEEPEST:
-                found |= flat(value, f"{before}{name}/", depth + 1)
+                values |= flat(value, f"{before}{name}/", depth + 1)
             continue
         read = number(value)
         if read == read or (isinstance(value, float | str) and str(value).strip().lower() == "nan"):
-            found[f"{before}{name}"] = read
+            values[f"{before}{name}"] = read
             continue
         counted = STEP_OF_PLAN.match(value) if isinstance(value, str) and "/" in value else None
         if counted and COUNTS_STEPS.search(str(name)):  # "8270/11043" is a step and a plan
-            found[f"{before}{str(name).partition('/')[0]}"] = float(counted[1])
-            found[PLANNED] = float(counted[2])
-    return found
+            values[f"{before}{str(name).partition('/')[0]}"] = float(counted[1])
+            values[PLANNED] = float(counted[2])
+    return values
 
 
 def text_values(content: Mapping[str, Any]) -> dict[str, str]:
@@ -73,8 +73,8 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
                 content = json.loads(line[begin : end + 1])
             except (ValueError, RecursionError):
                 continue
-            if isinstance(content, dict) and (said := flat(content)):
-                yield said
+            if isinstance(content, dict) and (values := flat(content)):
+                yield values
 
 
 def is_jsonl(name: str, head: bytes) -> bool:

@@ -28,15 +28,15 @@ def whole_bars(lines: Iterable[str]) -> Iterator[str]:
         if not (drawn or last or "━" in line or "[" in line or "poch" in line):
             yield line
             continue
-        found = _BAR.match(line) if "/" in line[:240] and ("[" in line or "━" in line) else None
-        if found and found[1] == found[2] and " ETA:" not in line:
+        match = _BAR.match(line) if "/" in line[:240] and ("[" in line or "━" in line) else None
+        if match and match[1] == match[2] and " ETA:" not in line:
             if drawn:
-                yield from (one for one in drawn if not _BAR.match(one))
+                yield from (bar for bar in drawn if not _BAR.match(bar))
             drawn, ended = [], True
             last = line if headed or not trained else line.replace(" loss:", " test_loss:")
-        elif found and ended:
+        elif match and ended:
             continue
-        elif (found or drawn) and not ended:
+        elif (match or drawn) and not ended:
             headed = headed or _HEADING.match(line) is not None
             drawn.append(line)
             if len(drawn) == _MOST_BARS:

@@ -24,12 +24,12 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     """
     step = 0.0
     for line in lines:
-        if found := _LINE.search(line):
-            step = float(found[2])
-            said = {"step": step, "epoch": number(found[1]), "loss": number(found[3])}
-            yield said | ({"milliseconds": number(found[4])} if found[4] else {})
-        elif found := _VAL.search(line):
-            yield {"step": step, "val loss": number(found[1])}
+        if match := _LINE.search(line):
+            step = float(match[2])
+            values = {"step": step, "epoch": number(match[1]), "loss": number(match[3])}
+            yield values | ({"milliseconds": number(match[4])} if match[4] else {})
+        elif match := _VAL.search(line):
+            yield {"step": step, "val loss": number(match[1])}
 
 
 DIALECT = TextDialect("LitGPT", ("loss",), re.compile(f"{_LINE.pattern}|{_VAL.pattern}"), records)

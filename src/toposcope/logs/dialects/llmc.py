@@ -23,15 +23,15 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     for line in lines:
         if line.startswith("| Parameter"):
             step = 0.0  # the table printed before training
-        elif found := _LINE.search(line):
-            step = float(found[1])
-            yield {"step": step, **pairs(found[3], _PAIR), PLANNED: float(found[2])}
-        elif found := _VAL.search(line):
-            yield {"step": step, "val loss": number(found[1])}
-        elif found := _MAIN.search(line):
-            more = pairs(found[4] or "", _MAIN_PAIR)
-            said = {found[2]: number(found[3]), **more}
-            yield {"step": float(found[1])} | {_MAIN_NAMES.get(name, name): v for name, v in said.items()}
+        elif match := _LINE.search(line):
+            step = float(match[1])
+            yield {"step": step, **pairs(match[3], _PAIR), PLANNED: float(match[2])}
+        elif match := _VAL.search(line):
+            yield {"step": step, "val loss": number(match[1])}
+        elif match := _MAIN.search(line):
+            more = pairs(match[4] or "", _MAIN_PAIR)
+            values = {match[2]: number(match[3]), **more}
+            yield {"step": float(match[1])} | {_MAIN_NAMES.get(name, name): v for name, v in values.items()}
 
 
 DIALECT = TextDialect(

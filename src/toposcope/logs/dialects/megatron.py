@@ -18,12 +18,12 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     for line in lines:
         if "iteration" not in line:
             continue
-        if found := _LINE.search(line):
-            said = _pairs(found[3])
-            yield {"iteration": float(found[1]), **said, PLANNED: float(found[2])}
-        elif found := _VALIDATION.search(line):
-            said = {f"validation {name}": value for name, value in _pairs(found[2]).items()}
-            yield {"iteration": float(found[1]), **said}
+        if match := _LINE.search(line):
+            values = _pairs(match[3])
+            yield {"iteration": float(match[1]), **values, PLANNED: float(match[2])}
+        elif match := _VALIDATION.search(line):
+            values = {f"validation {name}": value for name, value in _pairs(match[2]).items()}
+            yield {"iteration": float(match[1]), **values}
 
 
 def _pairs(text: str) -> dict[str, float]:

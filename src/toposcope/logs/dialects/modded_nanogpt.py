@@ -16,10 +16,10 @@ _PAIR = re.compile(rf"(?<!\S)(?P<name>[A-Za-z_][\w./]*):(?P<number>{NUMBER})(?P<
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers of each line with a step and the planned steps."""
     for line in lines:
-        if "step:" in line and (found := _LINE.search(line)):
-            said = pairs(found[3], _PAIR)
-            if said:
-                yield {"step": float(found[1]), **said, PLANNED: float(found[2])}
+        if "step:" in line and (match := _LINE.search(line)):
+            values = pairs(match[3], _PAIR)
+            if values:
+                yield {"step": float(match[1]), **values, PLANNED: float(match[2])}
 
 
 DIALECT = TextDialect(

@@ -19,11 +19,11 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     for line in lines:
         if "loss" not in line and " val " not in line:
             continue
-        if found := _ITER.search(line):
-            said = zip(_NAMES, found.groups()[1:], strict=True)
-            yield {"iter": float(found[1]), **{name: number(text) for name, text in said if text}}
-        elif found := _EVAL.search(line):
-            yield {"iter": float(found[1]), "train loss": number(found[2]), "val loss": number(found[3])}
+        if match := _ITER.search(line):
+            values = zip(_NAMES, match.groups()[1:], strict=True)
+            yield {"iter": float(match[1]), **{name: number(text) for name, text in values if text}}
+        elif match := _EVAL.search(line):
+            yield {"iter": float(match[1]), "train loss": number(match[2]), "val loss": number(match[3])}
 
 
 DIALECT = TextDialect("nanoGPT", ("loss",), re.compile(_ITER.pattern), records)

@@ -53,8 +53,8 @@ def outputs(blob: Blob) -> tuple[list[Run], str]:
 
 def _outputs(cells: list[Any]) -> Iterator[Mapping[str, Any]]:
     for cell in cells:
-        found = cell.get("outputs") if isinstance(cell, Mapping) else None
-        yield from (one for one in found or () if isinstance(one, Mapping))
+        cell_outputs = cell.get("outputs") if isinstance(cell, Mapping) else None
+        yield from (output for output in cell_outputs or () if isinstance(output, Mapping))
 
 
 def _joined(text: object) -> str:
@@ -66,8 +66,8 @@ def _joined(text: object) -> str:
 def _runs_of_columns(text: str) -> list[Run]:
     """Return the runs of the tables that fastai prints: names two blanks apart, and rows below them."""
     runs = []
-    for found in _PRINTED.finditer(text):
-        rows = ["\t".join(row.split()) for row in found[0].strip().split("\n")]
+    for match in _PRINTED.finditer(text):
+        rows = ["\t".join(row.split()) for row in match[0].strip().split("\n")]
         names = rows[0].split("\t")
         table = "\n".join("\t".join(row.split("\t")[: len(names)]) for row in rows) + "\n"
         if looks_like_table(table):

@@ -19,13 +19,13 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers below each line with a step."""
     record: dict[str, float] = {}
     for line in lines:
-        if "step=" in line and (found := _HEAD.search(line[:_HEAD_ENDS])):
+        if "step=" in line and (match := _HEAD.search(line[:_HEAD_ENDS])):
             if len(record) > 1:
                 yield record
-            record = {"step": float(found[1])} | ({PLANNED: float(found[2])} if found[2] else {})
+            record = {"step": float(match[1])} | ({PLANNED: float(match[2])} if match[2] else {})
         elif record:
-            if "=" in line and (found := _NUMBER.search(line.rpartition("\t")[2])):
-                record[found[1].strip()] = number(found[2])
+            if "=" in line and (match := _NUMBER.search(line.rpartition("\t")[2])):
+                record[match[1].strip()] = number(match[2])
             elif len(record) > 1:
                 yield record
                 record = {}

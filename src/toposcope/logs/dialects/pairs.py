@@ -27,11 +27,11 @@ def pairs(text: str, pattern: re.Pattern[str]) -> dict[str, float]:
     >>> pairs("train_loss:2.5 train_time:500ms", found)
     {'train_loss': 2.5, 'seconds': 0.5}
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for match in pattern.finditer(text):
         name, unit = match["name"].strip(), match.groupdict().get("unit") or ""
         value = number(match["number"])
         if name in _TIMES and unit in _SECONDS:
             name, value = "seconds", value * _SECONDS[unit]
-        found.setdefault(name, value)
-    return found
+        values.setdefault(name, value)
+    return values

@@ -46,14 +46,14 @@ def dialect_of_pattern(pattern: str) -> TextDialect:
 
     def records(lines: Iterable[str]) -> Iterator[Record]:
         for line in lines:
-            if found := searched.search(line):
-                said = {name: number(text) for name, text in found.groupdict().items() if text is not None}
-                places = {PLACED + kind: said.pop(kind) for kind in (STEP, EPOCH) if kind in said}
-                if said and "loss" not in said:
+            if match := searched.search(line):
+                values = {name: number(text) for name, text in match.groupdict().items() if text is not None}
+                places = {PLACED + kind: values.pop(kind) for kind in (STEP, EPOCH) if kind in values}
+                if values and "loss" not in values:
                     places[HELD] = 1.0
-                elif said.get("loss", 0.0) != said.get("loss", 0.0):
+                elif values.get("loss", 0.0) != values.get("loss", 0.0):
                     places[NOT_A_NUMBER] = 1.0
-                yield {**said, **places}
+                yield {**values, **places}
 
     return TextDialect("the pattern", ("",), searched, records, placed)
 
@@ -125,17 +125,19 @@ def offered(lines: Iterable[str]) -> tuple[str, str]:
 def _pattern_of(line: str) -> str:
     """Return a pattern for the step and the loss of a line; empty where it has no two such numbers."""
     numbers = list(_NUMBER.finditer(_without_clock(line)))
-    whole = [one for one in numbers if one[0].lstrip("+").replace(",", "").isdigit()]
-    parts = [one for one in numbers if "." in one[0]] or whole[1:]
+    whole = [match for match in numbers if match[0].lstrip("+").replace(",", "").isdigit()]
+    parts = [match for match in numbers if "." in match[0]] or whole[1:]
     if not whole:
         return ""
-    step = next((one for one in whole if _named(line, one, "step|iter|epoch|update|it|batch")), whole[0])
-    others = [one for one in parts if one is not step and not _TIME.match(line, one.end())]
+    step = next(
+        (match for match in whole if _named(line, match, "step|iter|epoch|update|it|batch")), whole[0]
+    )
+    others = [match for match in parts if match is not step and not _TIME.match(line, match.end())]
     if not others:
         return ""
-    loss = next((one for one in others if _named(line, one, "loss|cost|nll|xent|l")), others[0])
+    loss = next((match for match in others if _named(line, match, "loss|cost|nll|xent|l")), others[0])
     first, second = sorted(
-        [(step, r"(?P<step>[\d,]+)"), (loss, f"(?P<loss>{_FLOAT})")], key=lambda one: one[0].start()
+        [(step, r"(?P<step>[\d,]+)"), (loss, f"(?P<loss>{_FLOAT})")], key=lambda part: part[0].start()
     )
     between = line[first[0].end() : second[0].start()]
     middle = _literal(between) if len(between) <= _WIDEST else f".*?{_literal(_word(between))}"
@@ -143,8 +145,8 @@ def _pattern_of(line: str) -> str:
     start = _literal(before) if before.strip() else r"^\s*"
     after = "," if line[second[0].end() :].startswith(",") else ""  # a comma may belong to a number
     pattern = f"{start}{first[1]}{middle}{second[1]}{after}"
-    found = re.search(pattern, line)
-    return pattern if found and found["step"] == step[0] and found["loss"] == loss[0] else ""
+    match = re.search(pattern, line)
+    return pattern if match and match["step"] == step[0] and match["loss"] == loss[0] else ""
 
 
 _TIME = re.compile(r"\s?(?:ms|s|secs?|seconds?|mins?|minutes?|h|hours?)\b|%")
@@ -152,27 +154,27 @@ _TIME = re.compile(r"\s?(?:ms|s|secs?|seconds?|mins?|minutes?|h|hours?)\b|%")
 
 
 def _without_clock(line: str) -> str:
-    return _CLOCK.sub(lambda found: "\0" * len(found[0]), line)
+    return _CLOCK.sub(lambda match: "\0" * len(match[0]), line)
 
 
-def _named(line: str, found: re.Match[str], words: str) -> bool:
+def _named(line: str, match: re.Match[str], words: str) -> bool:
     """Return whether one of some words stands right before a number."""
     return (
-        re.search(rf"(?<![A-Za-z])(?:\w*_)?(?:{words})[^\w]{{0,4}}$", line[: found.start()], re.IGNORECASE)
+        re.search(rf"(?<![A-Za-z])(?:\w*_)?(?:{words})[^\w]{{0,4}}$", line[: match.start()], re.IGNORECASE)
         is not None
     )
 
 
 def _word(text: str) -> str:
     """Return the last word of a text and what follows it."""
-    found = re.search(r"[^\s\d]{1,24}\s{0,4}$", text)
-    return found[0] if found else ""
+    match = re.search(r"[^\s\d]{1,24}\s{0,4}$", text)
+    return match[0] if match else ""
 
 
 def _literal(text: str) -> str:
     """Return a text as an expression that also matches other numbers, and other widths, in it."""
     if not text:
         return ""
-    made = _SPECIAL.sub(lambda found: "\\" + found[0], text)
-    made = re.sub(r"\d+(?:\\\.\d+)?", lambda found: r"[\d.]+", made)
-    return re.sub(r"\s+", lambda _: r"\s+", made)
+    pattern = _SPECIAL.sub(lambda match: "\\" + match[0], text)
+    pattern = re.sub(r"\d+(?:\\\.\d+)?", lambda match: r"[\d.]+", pattern)
+    return re.sub(r"\s+", lambda _: r"\s+", pattern)

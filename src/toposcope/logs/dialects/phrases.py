@@ -172,7 +172,7 @@ def _order(parts: list[str]) -> int:
         return 5 if like and all(part in LIKE_LOSSES or part in ("cross", "entropy") for part in rest) else 0
     rest = [part for part in parts if part not in LOSSES and part not in _WHOLE]
     rest += [
-        one for one, after in pairwise(parts) if one == "value" and after in LOSSES
+        part for part, after in pairwise(parts) if part == "value" and after in LOSSES
     ]  # of a value function
     if rest and not (len(rest) == 1 and rest[0] in ("trainloss", "valloss", "totalloss", "avgloss")):
         return PART

@@ -143,13 +143,13 @@ def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
         yield before
 
 
-def _completes(said: Mapping[str, float], before: Mapping[str, float]) -> bool:
+def _completes(values: Mapping[str, float], before: Mapping[str, float]) -> bool:
     """Return whether a line goes on with the record before it: only its end names the total of the parts.
 
     >>> _completes({"loss": 2.0}, {"loss_cls": 1.0}), _completes({"loss": 2.0}, {"loss": 1.0})
     (True, False)
     """
-    return before.keys().isdisjoint(said) and any(0 < phrase(name).order < PART for name in said)
+    return before.keys().isdisjoint(values) and any(0 < phrase(name).order < PART for name in values)
 
 
 def line_numbers(line: str) -> Mapping[str, float]:
@@ -171,11 +171,11 @@ def _read(line: str, title: str) -> LineNumbers:
         return LineNumbers({}, {}, {}, title=_titled(line, title), announces=announces(line), silent=True)
     line = in_pairs(line[:_LONGEST])
     read, begin = _TextLine(line, title), _TextLine("")
-    if found := _BRACKETS.match(line):
-        begin.place(EPOCH, found[1], None, None)
-        begin.place(PLACE, found[2], None, None)
-    elif found := _LEADS.match(line):
-        begin.place(LEADING, found[1], None, found[2])
+    if match := _BRACKETS.match(line):
+        begin.place(EPOCH, match[1], None, None)
+        begin.place(PLACE, match[2], None, None)
+    elif match := _LEADS.match(line):
+        begin.place(LEADING, match[1], None, match[2])
     return LineNumbers(
         read.said, read.places, begin.places, read.trained, read.held, read.lost, read.bare, read.opening,
         _titled(line, ""), announces(line), phase=phase_of(line),
@@ -192,12 +192,12 @@ def _titled(line: str, before: str) -> str:
     """
     text = line.rstrip()
     if text.isupper() and len(text) <= _TITLE and not any(letter.isdigit() for letter in text):
-        found = _TAG.search(text)
-        return found[0] if found else "" if not before or _RULE.match(text) else before
+        match = _TAG.search(text)
+        return match[0] if match else "" if not before or _RULE.match(text) else before
     if not text.endswith(":") or len(text) > _TITLE:
         return "" if not before or _RULE.match(text) else before
-    found = _TAG.search(text)
-    return found[0] if found and not any(letter.isdigit() for letter in text.split()[-1]) else ""
+    match = _TAG.search(text)
+    return match[0] if match and not any(letter.isdigit() for letter in text.split()[-1]) else ""
 
 
 def _headed(heading: dict[str, float], places: Mapping[str, float]) -> dict[str, float]:
@@ -219,11 +219,11 @@ class _TextLine:
         self._line, self._tag = line, "eval" if _SAVED in line else title
         self._tagged = bool(self._tag) or _TAG.search(line) is not None
         end = 0
-        for found in _PAIR.finditer(line):
+        for match in _PAIR.finditer(line):
             if self._tagged:
-                self._look(line[end : found.start()])
-                end = found.end()
-            self._add(found)
+                self._look(line[end : match.start()])
+                end = match.end()
+            self._add(match)
 
     def place(self, kind: str, digits: str, unit: str | None, of: str | None) -> None:
         """Note a place in training, and how many there are of it; the first of a kind counts."""
@@ -235,45 +235,45 @@ class _TextLine:
             if of:
                 self.places[name + OF] = _scaled(of.rstrip("kKMB"), of[-1])
 
-    def _add(self, found: re.Match[str]) -> None:
+    def _add(self, match: re.Match[str]) -> None:
         """Note one number by the words beside it."""
-        text = found["glued"] or found["name"]
+        text = match["glued"] or match["name"]
         meant = phrase(text.rstrip("-_"))
-        if found["between"] and found["between"][0] == "," and meant.kind != LOSS:
+        if match["between"] and match["between"][0] == "," and meant.kind != LOSS:
             return
-        if text in _COUNTERS and found["of"]:
+        if text in _COUNTERS and match["of"]:
             meant = replace(meant, kind=PLACE)
-        if meant.kind in _PLACES and _SMALL.search(found["number"]):
-            self.said.setdefault(meant.name, number(found["number"]))
+        if meant.kind in _PLACES and _SMALL.search(match["number"]):
+            self.said.setdefault(meant.name, number(match["number"]))
         elif meant.kind in _PLACES:
             self._look(text)
-            self.place(meant.kind, found["number"], found["unit"], found["of"])
-            if meant.kind == EPOCH and (place := _NEXT.match(self._line, found.end())):
+            self.place(meant.kind, match["number"], match["unit"], match["of"])
+            if meant.kind == EPOCH and (place := _NEXT.match(self._line, match.end())):
                 self.place(PLACE, place[1], None, place[2])
-        elif self._tagged and _TAG.fullmatch(text) and self._stands(found):
+        elif self._tagged and _TAG.fullmatch(text) and self._stands(match):
             self._tag = text
-        elif meant.kind in (LOSS, OTHER) and (found["time"] or found["unit"] in _SECONDS):
-            self._quantity(replace(meant, kind=OTHER), found)  # `Cost: 715.7 sec` is no loss
-        elif meant.kind == LOSS or (meant.kind == OTHER and found["unit"] not in _SCALES):
-            self._quantity(meant, found)
+        elif meant.kind in (LOSS, OTHER) and (match["time"] or match["unit"] in _SECONDS):
+            self._quantity(replace(meant, kind=OTHER), match)  # `Cost: 715.7 sec` is no loss
+        elif meant.kind == LOSS or (meant.kind == OTHER and match["unit"] not in _SCALES):
+            self._quantity(meant, match)
 
-    def _stands(self, found: re.Match[str]) -> bool:
+    def _stands(self, match: re.Match[str]) -> bool:
         """Return whether a number after "Train" or "Test" says where the line stands, and note that.
 
         timm prints an epoch and a place, `Train: 0 [  10/1000 ...`; others a place alone, `Test: [10/100]`.
         """
-        if not found["number"].isdigit():
+        if not match["number"].isdigit():
             return False
-        if place := _NEXT.match(self._line, found.end()):
-            self.place(EPOCH, found["number"], None, found["of"])
+        if place := _NEXT.match(self._line, match.end()):
+            self.place(EPOCH, match["number"], None, match["of"])
             self.place(PLACE, place[1], None, place[2])
-        elif found["of"]:
-            self.place(PLACE, found["number"], None, found["of"])
-        return bool(place or found["of"])
+        elif match["of"]:
+            self.place(PLACE, match["number"], None, match["of"])
+        return bool(place or match["of"])
 
-    def _quantity(self, meant: Phrase, found: re.Match[str]) -> None:
+    def _quantity(self, meant: Phrase, match: re.Match[str]) -> None:
         """Note a loss or another quantity; under a tag that says so, it is held out."""
-        name, value = meant.name, number(found["number"])
+        name, value = meant.name, number(match["number"])
         if not self.said and not self._tag and meant.kind == OTHER and (meant.held_out or meant.trained):
             self.opening = "train" if meant.trained else "eval"
         self.bare = self.bare or (meant.kind == LOSS and not (meant.held_out or meant.trained))
@@ -282,19 +282,19 @@ class _TextLine:
         if held and not meant.held_out:
             name = f"{self._tag} {name}"
         if meant.kind == LOSS:
-            if held and found["mean"]:
-                value = number(found["mean"])  # of all batches of the evaluation, not of the last one
+            if held and match["mean"]:
+                value = number(match["mean"])  # of all batches of the evaluation, not of the last one
             self.held, self.trained = self.held or held, self.trained or not held
             self.lost = self.lost or (value != value and not held)
-        elif name in _TIMES and found["unit"] in _SECONDS:
-            name, value = "seconds", value * _SECONDS[found["unit"]]
+        elif name in _TIMES and match["unit"] in _SECONDS:
+            name, value = "seconds", value * _SECONDS[match["unit"]]
         self.said.setdefault(name, value)
 
     def _look(self, text: str) -> None:
         """Take the last word of a text that says train or held out as the tag of what follows."""
         if self._tagged:
-            for found in _TAG.finditer(text):
-                self._tag = found[0]
+            for match in _TAG.finditer(text):
+                self._tag = match[0]
 
 
 def _scaled(digits: str, unit: str | None) -> float:

@@ -39,20 +39,20 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
             yield from _end_of_epoch(ended)
         elif last and "oss" in line and "|" not in line and (held := _held_out(line)):
             yield {**held, **last}
-        if "/" not in line or not (found := _BAR.search(line)) or _OTHER.search(found[1]):
+        if "/" not in line or not (match := _BAR.search(line)) or _OTHER.search(match[1]):
             continue
-        said = pairs(f"{found[1]}, {found[4]}", _PAIR)
-        if not any(name.lower().endswith("loss") for name in said):
+        values = pairs(f"{match[1]}, {match[4]}", _PAIR)
+        if not any(name.lower().endswith("loss") for name in values):
             continue
-        step, length = float(found[2]), float(found[3])
-        if epoch := _EPOCH.search(found[1]):
+        step, length = float(match[2]), float(match[3])
+        if epoch := _EPOCH.search(match[1]):
             first = float(epoch[1]) if first is None else first
             before = float(epoch[1]) - first
             last = {"step": step + before * length, "epoch": float(epoch[1]), BATCH: step, BEFORE: before}
-            yield {**said, **last}
+            yield {**values, **last}
         else:
             last = {"step": step}
-            yield {**said, **last, PLANNED: length}
+            yield {**values, **last, PLANNED: length}
 
 
 def _held_out(line: str) -> dict[str, float]:
@@ -70,12 +70,12 @@ def _held_out(line: str) -> dict[str, float]:
     return {}
 
 
-def _end_of_epoch(found: re.Match[str]) -> Iterator[Record]:
+def _end_of_epoch(match: re.Match[str]) -> Iterator[Record]:
     """Yield what Lightning says at the end of an epoch: the steps, and a held-out loss if it has one."""
     from toposcope.logs.dialects.bar_steps import ENDS
 
-    held = {"val_loss": number(found[4])} if found[4] and "loss" in found[3] and "val" in found[3] else {}
-    yield {**held, "step": float(found[2]), "epoch": float(found[1]), ENDS: float(found[2])}
+    held = {"val_loss": number(match[4])} if match[4] and "loss" in match[3] and "val" in match[3] else {}
+    yield {**held, "step": float(match[2]), "epoch": float(match[1]), ENDS: float(match[2])}
 
 
 def _in_steps(run: Run) -> Run:

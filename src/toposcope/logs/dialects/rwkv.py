@@ -19,10 +19,10 @@ _LINE = re.compile(rf"^({STEP}) ({NUMBER}) ({NUMBER}) ({NUMBER}) \d{{4}}-\d\d-\d
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers of each line."""
     for line in lines:
-        if found := _LINE.match(line):
+        if match := _LINE.match(line):
             yield {
-                "epoch": float(found[1]), "loss": number(found[2]), "perplexity": number(found[3]),
-                "lr": number(found[4]),
+                "epoch": float(match[1]), "loss": number(match[2]), "perplexity": number(match[3]),
+                "lr": number(match[4]),
             }  # fmt: skip
 
 

@@ -125,9 +125,9 @@ def separate(lines: Iterable[str]) -> Iterator[str]:
             column = titles.start(1) - _INDENT
         elif column and line[:column].isspace():
             line = f"[Val] {line.lstrip()}"
-        found = _OPENS.match(line)
-        if found and line.find(found[1], found.end()) > 0:
-            yield from re.split(rf"(?<=\d)(?={re.escape(found[1])}\d)", line)
+        match = _OPENS.match(line)
+        if match and line.find(match[1], match.end()) > 0:
+            yield from re.split(rf"(?<=\d)(?={re.escape(match[1])}\d)", line)
         else:
             yield line
 
@@ -155,7 +155,7 @@ def in_pairs(line: str) -> str:
     '[Losses: x 0.27, conf 4.3, total_loss 15.1]'
     """
     if is_foreign(line):
-        line = _FOREIGN.sub(lambda found: _ENGLISH[found[0].lower()], line).translate(_WIDE_SIGNS)
+        line = _FOREIGN.sub(lambda match: _ENGLISH[match[0].lower()], line).translate(_WIDE_SIGNS)
         line = _UNKNOWN.sub(" ", line)
     if "|" in line[:240]:
         line = _without_drawing(line)
@@ -164,9 +164,9 @@ def in_pairs(line: str) -> str:
     if "th " in line or "st " in line or "nd " in line or "rd " in line:
         line = _NTH.sub(r"\2 \1", line)
     if "epoch" in line and line[line.index("epoch") - 1] in _DIGITS_OR_DASH:
-        line = _COUNT_FIRST.sub(lambda found: f"{found[2] or found[4]} {found[1] or found[3]}", line)
-    if "epoch" in line and line.lstrip()[:1].isdigit() and (found := _BEGINS.match(line)):
-        line = f"epoch {found[2] or found[3]}, iteration {found[1]},{line[found.end() :]}"
+        line = _COUNT_FIRST.sub(lambda match: f"{match[2] or match[4]} {match[1] or match[3]}", line)
+    if "epoch" in line and line.lstrip()[:1].isdigit() and (match := _BEGINS.match(line)):
+        line = f"epoch {match[2] or match[3]}, iteration {match[1]},{line[match.end() :]}"
     if "[" in line and "|" in line:
         line = _TAGGED_COUNT.sub(r"[\1] epoch \2", line)
     if "#" in line:
@@ -176,7 +176,7 @@ def in_pairs(line: str) -> str:
     if "] [" in line and line[:1] in "IWEF":
         line = _LOGGED.sub("", line)
     if "Score" in line:
-        line = _SCORE.sub(lambda found: f"{_place(found['first'])}, loss: ", line)
+        line = _SCORE.sub(lambda match: f"{_place(match['first'])}, loss: ", line)
     line = line.replace("'s ", " ")  # LightGBM: `valid_1's binary_logloss: 0.3`
     lower = line.lower()
     if "=" in line or ":" in line:
@@ -207,8 +207,8 @@ def _bare_losses(line: str, lower: str) -> str:
 
 def _by_signs(line: str) -> str:
     """Return a line in which no arrow stands for a colon, and a place or a total is named as one."""
-    if "]" in line and (found := _THEN_PLACE.match(line)):
-        return f"batch {found[2]}/{found[3]}, {found[1].strip()}"
+    if "]" in line and (match := _THEN_PLACE.match(line)):
+        return f"batch {match[2]}/{match[3]}, {match[1].strip()}"
     if "→" in line or "->" in line or "=>" in line or "⇒" in line:
         line = _ARROW.sub(": ", line)
     if "[" in line and "oss" in line:
@@ -238,9 +238,9 @@ def _loss_beside(line: str) -> str:
     return _IS.sub(r"\1: ", line)
 
 
-def _places_first(found: re.Match[str]) -> str:
-    places = [_place(found[name]) for name in ("first", "second") if found[name]]
-    return f"{', '.join(places)}, {found['name']}: "
+def _places_first(match: re.Match[str]) -> str:
+    places = [_place(match[name]) for name in ("first", "second") if match[name]]
+    return f"{', '.join(places)}, {match['name']}: "
 
 
 def _place(text: str) -> str:
@@ -249,8 +249,8 @@ def _place(text: str) -> str:
     >>> _place("10 epochs"), _place("iteration 500")
     ('epochs 10', 'iteration 500')
     """
-    found = _REVERSED.match(text)
-    return f"{found['word']} {found['count']}" if found else text
+    match = _REVERSED.match(text)
+    return f"{match['word']} {match['count']}" if match else text
 
 
 def _without_drawing(line: str) -> str:
@@ -259,10 +259,10 @@ def _without_drawing(line: str) -> str:
     >>> _without_drawing("Validation: |     | 0/? [00:00<?, ?it/s][12:00:01] Epoch 3: loss 2.5")
     '[12:00:01] Epoch 3: loss 2.5'
     """
-    found = _DRAWN.match(line)
-    if not found or _PLACED.search(line[: line.index("|")]):
+    match = _DRAWN.match(line)
+    if not match or _PLACED.search(line[: line.index("|")]):
         return line
-    return line[found.end() :] if _PLACED.search(line, found.end()) else line
+    return line[match.end() :] if _PLACED.search(line, match.end()) else line
 
 
 def _is_total_alone(line: str) -> bool:

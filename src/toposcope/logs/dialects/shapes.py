@@ -94,7 +94,7 @@ class LineShapes:
     @property
     def learned(self) -> list[LineShape]:
         """The shapes that are read by places."""
-        return [one for one in self._known.values() if isinstance(one, LineShape)]
+        return [shape for shape in self._known.values() if isinstance(shape, LineShape)]
 
     def read(self, line: str, title: str = "") -> LineNumbers:
         """Return what a line below a title says."""
@@ -126,18 +126,18 @@ class LineShape:
         if _DIGIT_IN_NAME.search(line):
             return None
         lines = [line, *(_with_other_digits(line, variant) for variant in range(1, _VARIANTS + 1))]
-        answers = [read(one, title) for one in lines]
+        answers = [read(line, title) for line in lines]
         example = answers[0]
         names = [list(numbers) for numbers in example.numbers]
         if any(
-            one[_FIELDS:] != example[_FIELDS:] or [list(numbers) for numbers in one.numbers] != names
-            for one in answers
+            answer[_FIELDS:] != example[_FIELDS:] or [list(numbers) for numbers in answer.numbers] != names
+            for answer in answers
         ):
             return None
         places: list[list[_At]] = [[], [], []]
         for field, named in enumerate(names):
             for name in named:
-                place = _found(name, lines, [one.numbers[field][name] for one in answers])
+                place = _found(name, lines, [answer.numbers[field][name] for answer in answers])
                 if place is None:
                     return None
                 places[field].append(place)
@@ -171,12 +171,12 @@ def _with_other_digits(line: str, variant: int) -> str:
     >>> _with_other_digits("step 100 loss 2.50", 1)
     'step 179 loss 1.97'
     """
-    return _DIGIT.sub(lambda found: str(1 + (7 * found.start() ** 2 + variant * found.start()) % 9), line)
+    return _DIGIT.sub(lambda match: str(1 + (7 * match.start() ** 2 + variant * match.start()) % 9), line)
 
 
 def _found(name: str, lines: Sequence[str], values: Sequence[float]) -> _At | None:
     """Return where the lines of a shape have a number; None if no place has it, or more than one."""
-    found = [
+    equal_places = [
         _At(name, start, stop, factor, plain=not {",", "_"} & {*lines[0][start:stop]})
         for start, stop in _spans(lines[0])
         for factor in _FACTORS
@@ -185,18 +185,18 @@ def _found(name: str, lines: Sequence[str], values: Sequence[float]) -> _At | No
             for line, value in zip(lines, values, strict=True)
         )
     ]
-    if not found and all(_same(value, values[0]) for value in values):
+    if not equal_places and all(_same(value, values[0]) for value in values):
         return _At(name, 0, 0, values[0], plain=True)
-    return found[0] if len(found) == 1 else None
+    return equal_places[0] if len(equal_places) == 1 else None
 
 
 def _spans(line: str) -> Iterator[tuple[int, int]]:
     """Yield the begin and end of each number of a line, with and without its sign."""
-    for found in _NUMBER.finditer(line):
-        stop = found.start() + len(found[0].rstrip(",_"))
-        yield found.start(), stop
-        if found[0][0] in "-+":
-            yield found.start() + 1, stop
+    for match in _NUMBER.finditer(line):
+        stop = match.start() + len(match[0].rstrip(",_"))
+        yield match.start(), stop
+        if match[0][0] in "-+":
+            yield match.start() + 1, stop
 
 
 def _same(value: float, other: float) -> bool:

@@ -39,20 +39,20 @@ def looks_like_table(head: str) -> bool:
             return False
         two = are_two_columns([fields_of(line, between) for line in lines[:-1]])
         return two or bool(names_beside("\n".join(lines), between))
-    found = chosen(names)
-    named = any("loss" in plain(name) for name in names) and ("step" in found or between in "\t;")
+    meanings = chosen(names)
+    named = any("loss" in plain(name) for name in names) and ("step" in meanings or between in "\t;")
     numbered = len(values) - len(names)  # R numbers the rows without a name for the column
     alike = len(names) > 1 and numbered in (0, 1) and not any(is_number(name) for name in names)
     if not (named and alike):
         return False
-    if "step" not in found:  # the rows are counted
+    if "step" not in meanings:  # the rows are counted
         rows = [fields_of(line, between) for line in lines[1:-1]]
         return (
-            "loss" in found
+            "loss" in meanings
             and len(rows) > 1
             and all(not field or is_number(field) for row in rows for field in row)
         )
-    return is_number(values[names.index(str(found["step"])) + numbered].partition("/")[0])
+    return is_number(values[names.index(str(meanings["step"])) + numbered].partition("/")[0])
 
 
 def separator(header: str, row: str) -> str:

@@ -179,7 +179,7 @@ def _marks_of_numbers(body: str) -> tuple[str, str | None]:
     """
     if not _DECIMAL_COMMA.search(body):
         return ".", None
-    points = [not _THOUSANDS.match(found[0].lstrip(";")) for found in _WITH_POINT.finditer(body)]
+    points = [not _THOUSANDS.match(match[0].lstrip(";")) for match in _WITH_POINT.finditer(body)]
     return (".", None) if any(points) else (",", "." if points else None)
 
 

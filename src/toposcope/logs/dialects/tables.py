@@ -101,9 +101,9 @@ def runs_of_table(table: pd.DataFrame, name: str = "") -> Sequence[Run]:
     names = {plain(column): column for column in table if not is_nan_column(column)}
     if set(names) == {"wall_time", "step", "value"}:  # TensorBoard's export of one curve
         tag = name.partition("-tag-")[2] or "loss"
-        known = tag if meaning(tag) in ("loss", "heldout_loss") else "loss"
+        loss_name = tag if meaning(tag) in ("loss", "heldout_loss") else "loss"
         value = str(names["value"])
-        return [Run("", table.rename(columns={value: known, nan_column(value): nan_column(known)}))]
+        return [Run("", table.rename(columns={value: loss_name, nan_column(value): nan_column(loss_name)}))]
     return [Run("", _held_out_apart(table, {name: str(column) for name, column in names.items()}))]
 
 
@@ -120,9 +120,9 @@ def _held_out_apart(table: pd.DataFrame, names: Mapping[str, str]) -> pd.DataFra
     logged = table[loss].notna().to_numpy()
     for name in _KINDS:
         if name in names and _may_be_text(table[names[name]]):
-            said = [_word_of(text) for text in table[names[name]]]
-            held = np.array([word in HELD_OUT for word in said])
-            trained = np.array([word in TRAINED or not word for word in said])
+            kinds_of_row = [_word_of(text) for text in table[names[name]]]
+            held = np.array([word in HELD_OUT for word in kinds_of_row])
+            trained = np.array([word in TRAINED or not word for word in kinds_of_row])
             if held[logged].any() and (held | trained)[logged].all():
                 break
     else:
@@ -160,15 +160,17 @@ def _of_wandb(table: pd.DataFrame) -> list[Run]:
     if not parted or len(rest) != 1 or not all(run and key for run, _, key in parted.values()):
         return []
     x = rest[0]
-    made: dict[str, dict[str, pd.Series]] = {}
+    columns_by_run: dict[str, dict[str, pd.Series]] = {}
     for column, (run, _, key) in parted.items():
-        made.setdefault(run, {})[key] = table[column]
+        columns_by_run.setdefault(run, {})[key] = table[column]
     axis = COUNTER if plain(x) == "step" else x
     runs = []
-    for run, columns in made.items():
+    for run, columns in columns_by_run.items():
         series = {axis: table[x]} | {k: v for k, v in columns.items() if k not in (axis, x)}
-        own = pd.DataFrame(series)
-        runs.append(Run(run, own[own.drop(columns=axis).notna().any(axis=1)].reset_index(drop=True)))
+        run_table = pd.DataFrame(series)
+        runs.append(
+            Run(run, run_table[run_table.drop(columns=axis).notna().any(axis=1)].reset_index(drop=True))
+        )
     return runs
 
 
@@ -178,8 +180,8 @@ def _of_swanlab(table: pd.DataFrame) -> list[Run]:
     It has two columns for each run and number, `RUN-NUMBER_step` with the value and `RUN-NUMBER_timestamp`.
     """
     series = [c.removesuffix("_timestamp") for c in _names(table) if c.endswith("_timestamp")]
-    wanted = {"step", *(f"{one}{end}" for one in series for end in ("_step", "_timestamp"))}
-    if not series or set(_names(table)) != wanted or not all("-" in one for one in series):
+    wanted = {"step", *(f"{name}{end}" for name in series for end in ("_step", "_timestamp"))}
+    if not series or set(_names(table)) != wanted or not all("-" in name for name in series):
         return []
     whole = {f"{run}{_BETWEEN}{key}": table[f"{run}-{key}_step"] for run, _, key in map(_run_and_key, series)}
     return [
@@ -196,8 +198,8 @@ def _of_long(table: pd.DataFrame) -> list[Run]:
     """Return the runs of a long table, with a row for each run, step and number; empty for other tables."""
     names = {plain(column): column for column in table}
     key, run, value, step, variant = (
-        next((names[one] for one in known if one in names), None)
-        for known in (_METRIC, _RUN, _VALUE, _STEP, _VARIANT)
+        next((names[name] for name in synonyms if name in names), None)
+        for synonyms in (_METRIC, _RUN, _VALUE, _STEP, _VARIANT)
     )
     if key is None or value is None or step is None:
         return []
@@ -208,12 +210,14 @@ def _of_long(table: pd.DataFrame) -> list[Run]:
         variants = table[variant].fillna("").astype(str)
         metric = pd.Series([*map(named, metric, variants)], table.index, dtype=object)
     runs = []
-    known = pd.DataFrame({
+    rows = pd.DataFrame({
         "run": "" if run is None else table[run].astype(str), "step": table[step],
         "key": metric, "value": pd.to_numeric(table[value], errors="coerce"),
     })  # fmt: skip
-    for name, own in known.groupby("run", sort=False):
-        wide = own.pivot_table(index="step", columns="key", values="value", aggfunc="last", sort=False)
+    for name, rows_of_run in rows.groupby("run", sort=False):
+        wide = rows_of_run.pivot_table(
+            index="step", columns="key", values="value", aggfunc="last", sort=False
+        )
         runs.append(Run(str(name), wide.reset_index().rename_axis(columns=None)))
     return runs
 
@@ -226,7 +230,7 @@ def numeric(table: pd.DataFrame) -> pd.DataFrame:
     """
     if not any(_may_be_text(table[column]) for column in table):
         return table
-    made = {}
+    columns = {}
     for column in table:
         given = table[column]
         if _may_be_text(given):
@@ -236,10 +240,10 @@ def numeric(table: pd.DataFrame) -> pd.DataFrame:
                 & given.notna().to_numpy()
                 & ~given.astype(str).str.lower().eq("nan").to_numpy()
             )
-            made[column] = given if lost.any() else pd.Series(read, given.index)
+            columns[column] = given if lost.any() else pd.Series(read, given.index)
         else:
-            made[column] = given
-    return pd.DataFrame(made, index=table.index)
+            columns[column] = given
+    return pd.DataFrame(columns, index=table.index)
 
 
 def losses_as_numbers(
@@ -255,20 +259,21 @@ def losses_as_numbers(
     texts = [name for name in _LOSSES if name in table and _may_be_text(table[name])]
     notes = []
     for name in texts:
-        given, own = table[name], taken.get(name, name)
+        given, written_name = table[name], taken.get(name, name)
         read = pd.Series([number(value) for value in given], given.index, dtype=float)
         wrong = given[read.isna() & given.notna() & ~given.astype(str).str.strip().str.lower().eq("nan")]
         if not len(wrong):
             table = table.assign(**{name: read})
             continue
         first = str(wrong.iloc[0])
-        if read.isna().all() and not any(one in table and one not in texts for one in _LOSSES):
+        if read.isna().all() and not any(loss in table and loss not in texts for loss in _LOSSES):
             raise SourceError(
-                f"{label}: column {own!r} has {first[:40]!r}, which is not a number",
+                f"{label}: column {written_name!r} has {first[:40]!r}, which is not a number",
                 remedy=f"correct it, or name the column of the loss with {renaming('OLD', 'loss')}",
             )
         notes.append(
-            f"{len(wrong):,} values of {own!r} that are not numbers, such as {first[:40]!r}, count as missing"
+            f"{len(wrong):,} values of {written_name!r} that are not numbers, such as {first[:40]!r}, "
+            f"count as missing"
         )
         table = table.assign(**{name: read})
     return table, notes

@@ -20,13 +20,13 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers of each step line; the line at the start of training has the planned steps."""
     planned: dict[str, float] = {}
     for line in lines:
-        if "total steps" in line and (found := _PLAN.search(line)):
-            planned = {PLANNED: float(found[1])}
-        elif "step:" in line and (found := _LINE.search(line)):
-            said = pairs(found[3], _PAIR)
-            if found[1]:
-                said = {f"validation {name}": value for name, value in said.items()}
-            yield {"step": float(found[2]), **said, **planned}
+        if "total steps" in line and (match := _PLAN.search(line)):
+            planned = {PLANNED: float(match[1])}
+        elif "step:" in line and (match := _LINE.search(line)):
+            values = pairs(match[3], _PAIR)
+            if match[1]:
+                values = {f"validation {name}": value for name, value in values.items()}
+            yield {"step": float(match[2]), **values, **planned}
 
 
 DIALECT = TextDialect("torchtitan", ("step:",), re.compile(rf"\bstep:\s*{STEP}\s\s+.*\bloss:\s"), records)

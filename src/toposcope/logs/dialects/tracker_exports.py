@@ -42,13 +42,15 @@ def _of_axes(content: object) -> Iterator[tuple[str, float, Any]]:
             x, y = (axes.get(name) for name in "xy") if isinstance(axes, Mapping) else (None, None)
             if isinstance(x, list) and isinstance(y, list):
                 points = zip(x, y, strict=False)
-                yield from ((named(title, variant), step, one) for step, one in points if _is_number(step))
+                yield from (
+                    (named(title, variant), step, point) for step, point in points if _is_number(step)
+                )
 
 
 def _of_keys(content: object) -> Iterator[tuple[str, float, Any]]:
     """Yield the points of SwanLab's metrics: a key, and `step` and `value` of each."""
     if isinstance(content, Mapping) and not isinstance(content.get("key"), str):
-        content = next((one for one in content.values() if isinstance(one, list)), [])
+        content = next((item for item in content.values() if isinstance(item, list)), [])
     for series in content if isinstance(content, list) else [content]:
         points = series.get("metrics") if isinstance(series, Mapping) else None
         key = series.get("key") if isinstance(series, Mapping) else None

@@ -55,10 +55,10 @@ class _Bars:
 
     def look(self, line: str) -> None:
         """Read the bars in a line, or the plan."""
-        if "Num Epochs" in line and (found := _EPOCHS.search(line)):
-            self.plan["\0epochs"] = number(found[1])
-        if "Total optimization" in line and (found := _TOTAL.search(line)):
-            self.plan[_STATED] = number(found[1])
+        if "Num Epochs" in line and (bar_match := _EPOCHS.search(line)):
+            self.plan["\0epochs"] = number(bar_match[1])
+        if "Total optimization" in line and (bar_match := _TOTAL.search(line)):
+            self.plan[_STATED] = number(bar_match[1])
         if "/" in line and "[" in line:
             for found in _BAR.finditer(line):
                 name = f"{_MARK}{found[2]}"
@@ -74,18 +74,18 @@ def records(lines: Iterable[str]) -> Iterator[Record]:
     bars = _Bars()
     for line in lines:
         at = 0
-        for found in _RECORD.finditer(line) if "loss'" in line else ():
-            bars.look(line[at : found.start()])
-            at = found.end()
-            said = pairs(found[0], _PAIR)
-            if "step/" in found[0] and (steps := _OF_STEPS.search(found[0])):
-                said[steps[1]], bars.plan[_STATED] = float(steps[2]), float(steps[3])
-            if "train_runtime" in said:
-                yield {_LAST: said.get("epoch", np.nan)}
+        for match in _RECORD.finditer(line) if "loss'" in line else ():
+            bars.look(line[at : match.start()])
+            at = match.end()
+            values = pairs(match[0], _PAIR)
+            if "step/" in match[0] and (steps := _OF_STEPS.search(match[0])):
+                values[steps[1]], bars.plan[_STATED] = float(steps[2]), float(steps[3])
+            if "train_runtime" in values:
+                yield {_LAST: values.get("epoch", np.nan)}
             else:
-                if (loss := said.get("loss", 0.0)) != loss:
-                    said[NOT_A_NUMBER] = 1.0
-                yield {**said, **bars.counts, **bars.plan}
+                if (loss := values.get("loss", 0.0)) != loss:
+                    values[NOT_A_NUMBER] = 1.0
+                yield {**values, **bars.counts, **bars.plan}
         bars.look(line[at:])
 
 
@@ -104,15 +104,15 @@ def with_steps(run: Run) -> Run:
 
     loss = table["loss"].to_numpy(float) if "loss" in table else None
     number = trainings(epoch, loss, logged.to_numpy(), np.cumsum(summary), apart=_ROUNDED)
-    own = [
+    run_parts = [
         _of_training(table.iloc[rows].drop(columns=still), summary.iloc[rows], logged.iloc[rows])
         for rows, still in _with_bars(table, number)
     ]
-    if len(own) == 1:
-        return replace(run, table=own[0].reset_index(drop=True))
-    if any("step" in one for one in own):
-        own = [one.rename(columns={COUNTED: "step"}) for one in own]
-    parts = [one.assign(**{TRAINING: float(k)}) for k, one in enumerate(own)]
+    if len(run_parts) == 1:
+        return replace(run, table=run_parts[0].reset_index(drop=True))
+    if any("step" in part for part in run_parts):
+        run_parts = [part.rename(columns={COUNTED: "step"}) for part in run_parts]
+    parts = [part.assign(**{TRAINING: float(k)}) for k, part in enumerate(run_parts)]
     return replace(run, table=pd.concat(parts, ignore_index=True))
 
 
@@ -135,12 +135,12 @@ def _with_bars(table: pd.DataFrame, number: np.ndarray) -> Iterator[tuple[np.nda
 
 def _of_training(table: pd.DataFrame, summary: pd.Series, logged: pd.Series) -> pd.DataFrame:
     """Return the records of one training with their steps, and without what only says them."""
-    own = table[[column for column in table if not str(column).startswith("\0")]]
+    own_columns = table[[column for column in table if not str(column).startswith("\0")]]
     epochs = _epochs(table, summary)
-    table, own, trained = table[~summary], own[~summary].copy(), logged[~summary].to_numpy()
+    table, own_columns, trained = table[~summary], own_columns[~summary].copy(), logged[~summary].to_numpy()
     total = _last(table, _STATED)
-    if stated := next((name for name in ("step", "global_step") if name in own), None):
-        name, step = "step", own[stated].to_numpy(float)
+    if stated := next((name for name in ("step", "global_step") if name in own_columns), None):
+        name, step = "step", own_columns[stated].to_numpy(float)
     elif bar := _training_bar(table, trained, total):
         count = table[bar].fillna(0.0).to_numpy(float)
         total = total or float(bar.removeprefix(_MARK))
@@ -148,10 +148,10 @@ def _of_training(table: pd.DataFrame, summary: pd.Series, logged: pd.Series) -> 
         name, step = "step", _ended(count, trained) if fine is None else fine
     else:
         name, step, total = _by_epoch(table, trained, epochs, total)
-    own[name] = step
+    own_columns[name] = step
     if total:
-        own[PLANNED] = total
-    return own
+        own_columns[PLANNED] = total
+    return own_columns
 
 
 def _epochs(table: pd.DataFrame, summary: pd.Series) -> float:

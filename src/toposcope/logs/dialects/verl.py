@@ -21,9 +21,9 @@ _UNIT = re.compile(r"\((1e[-+]?\d{1,2})\)$")
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers of each step line."""
     for line in lines:
-        if "step:" in line and (found := _LINE.search(line)) and (said := pairs(found[2], _PAIR)):
-            named = dict(_in_its_unit(name, value) for name, value in said.items() if name != "step")
-            yield {"step": float(found[1])} | named
+        if "step:" in line and (match := _LINE.search(line)) and (values := pairs(match[2], _PAIR)):
+            named = dict(_in_its_unit(name, value) for name, value in values.items() if name != "step")
+            yield {"step": float(match[1])} | named
 
 
 def _in_its_unit(name: str, value: float) -> tuple[str, float]:

@@ -79,10 +79,10 @@ def runs(blob: Blob) -> Sequence[Run]:
         for record in records_of(blob, WANDB, "an offline W&B run"):
             for number, content in fields_of(record):
                 if number == _RUN and isinstance(content, bytes):
-                    said = dict(fields_of(content))
-                    named = said.get(8) or said.get(1) or b""
+                    fields = dict(fields_of(content))
+                    named = fields.get(8) or fields.get(1) or b""
                     name = named.decode("utf-8", "replace") if isinstance(named, bytes) else ""
-                    config.update(_items(said[4]) if isinstance(said.get(4), bytes) else {})
+                    config.update(_items(fields[4]) if isinstance(fields.get(4), bytes) else {})
                 elif number == _CONFIG and isinstance(content, bytes):
                     config.update(_items(content))
                 elif number == _HISTORY and isinstance(content, bytes):
@@ -107,14 +107,14 @@ def _history(content: bytes) -> dict[str, float]:
 
 def _items(content: bytes) -> dict[str, Any]:
     """Return the names and values of a history row or a config."""
-    found: dict[str, Any] = {}
+    items: dict[str, Any] = {}
     for number, item in fields_of(content):
         if number == 1 and isinstance(item, bytes):
             parts = list(fields_of(item))
             keys = [part.decode("utf-8", "replace") for which, part in parts if which in (1, 2)]
             text = next((part for which, part in parts if which == 16), b"")
             try:
-                found["/".join(filter(None, keys))] = json.loads(text)
+                items["/".join(filter(None, keys))] = json.loads(text)
             except (ValueError, RecursionError):
                 continue
-    return found
+    return items

@@ -53,8 +53,10 @@ def draw(
     """
     mine = trends[trends["target"] == target]
     numbers = [name for name in ("spearman", *(stage for stage, _ in BESIDE), "r") if name in mine]
-    known = mine.loc[mine[numbers].notna().any(axis=1), "column"]  # a row of dashes alone says nothing
-    columns = leading(known, catalogue, most=most)
+    columns_tested = mine.loc[
+        mine[numbers].notna().any(axis=1), "column"
+    ]  # a row of dashes alone says nothing
+    columns = leading(columns_tested, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     shown = stages_of(mine[mine["column"].isin(columns)])
     names = labels_in(catalogue)
@@ -87,10 +89,10 @@ def draw(
 
 def stages_of(trends: pd.DataFrame) -> list[tuple[str, str]]:
     """Return the columns that have a number, and the titles of their panels."""
-    known = [name for name in trends.columns if trends[name].notna().any()]
-    beside = [stage for stage in BESIDE if stage[0] in known][:1]
+    tested = [name for name in trends.columns if trends[name].notna().any()]
+    beside = [stage for stage in BESIDE if stage[0] in tested][:1]
     every = [("spearman", "Raw rho"), *beside, ("r", "Innovations")]
-    return [stage for stage in every if stage[0] in known]
+    return [stage for stage in every if stage[0] in tested]
 
 
 def _fit_numbers(figure: Figure, panels: list[Axes], columns: int) -> None:
@@ -201,8 +203,8 @@ def _title(study: Study, target: str) -> str:
     numbers = study.findings["beyond"].numbers
     if not numbers.get("tested"):
         return f"Nothing could be tested against the {target}: raw correlations show drift alone"
-    found = f"{numbers['found']} of {numbers['tested']} {study.judged}s"
-    return f"{found} move with the {target} beyond a shared trend"
+    share = f"{numbers['found']} of {numbers['tested']} {study.judged}s"
+    return f"{share} move with the {target} beyond a shared trend"
 
 
 def caption(study: Study) -> Caption:

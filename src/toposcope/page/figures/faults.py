@@ -13,7 +13,7 @@ from toposcope.study.study import Study
 
 def _drawn(study: Study) -> Figure:
     assert study.audit is not None
-    found = [
+    located = [
         AuditFinding(
             str(line["run"]), None if pd.isna(line["step"]) else int(line["step"]), "", str(line["message"]),
             fault=str(line["fault"]),
@@ -21,7 +21,7 @@ def _drawn(study: Study) -> Figure:
         for line in study.audit.to_dict("records")
     ]  # fmt: skip
     steps = {str(run): sorted(map(int, its)) for run, its in study.series.values.groupby("run")["step"]}
-    figure = draw_checkpoints(steps, found).get_figure()
+    figure = draw_checkpoints(steps, located).get_figure()
     assert isinstance(figure, Figure)
     return figure
 
@@ -44,12 +44,12 @@ def title(audit: pd.DataFrame, values: pd.DataFrame) -> str:
     `audit` has the columns run, step and fault, `values` run and step of what was measured.
     """
     at = audit.dropna(subset=["step"])
-    known = len(pd.concat([values[["run", "step"]], at[["run", "step"]]]).drop_duplicates())
+    checkpoints = len(pd.concat([values[["run", "step"]], at[["run", "step"]]]).drop_duplicates())
     remarks = at["fault"].isin(REMARKS)
     faulty, noted = (len(rows[["run", "step"]].drop_duplicates()) for rows in (at[~remarks], at[remarks]))
     if faulty or not noted:
-        return f"The audit found something wrong in {faulty:,} of {known:,} checkpoints"
-    return f"The audit found no fault; it has a remark on {noted:,} of {known:,} checkpoints"
+        return f"The audit found something wrong in {faulty:,} of {checkpoints:,} checkpoints"
+    return f"The audit found no fault; it has a remark on {noted:,} of {checkpoints:,} checkpoints"
 
 
 ON_PAGE = OnPage(

@@ -64,8 +64,8 @@ def draw(forecasts: pd.DataFrame, called: Mapping[str, str] | None = None) -> Fi
 
 def last_cut(forecasts: pd.DataFrame) -> pd.DataFrame:
     """Return the forecasts that saw the most of their run; the others are in the table."""
-    known = forecasts.loc[np.isfinite(forecasts["error"].to_numpy(float)), "cut"]
-    return forecasts[forecasts["cut"] == known.max()]
+    scored_cuts = forecasts.loc[np.isfinite(forecasts["error"].to_numpy(float)), "cut"]
+    return forecasts[forecasts["cut"] == scored_cuts.max()]
 
 
 def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
@@ -107,27 +107,27 @@ def panel(ax: Axes, forecasts: pd.DataFrame, methods: list[str]) -> None:
 
 def caption(study: Study) -> Caption:
     """Return the words under the errors of forecasts."""
-    found = forecasts_of(study)
+    score = forecasts_of(study)
     can = "Nothing: no forecast could be made."
     limit = ""
-    if found is not None:
-        seen = " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts)
+    if score is not None:
+        seen = " / ".join(f"{100 * cut:.0f}%" for cut in score.cuts)
         best = [
-            min((m for m in found.mae if np.isfinite(found.mae[m][i])), key=lambda m, i=i: found.mae[m][i])  # type: ignore[misc]
-            for i in range(len(found.cuts))
+            min((m for m in score.mae if np.isfinite(score.mae[m][i])), key=lambda m, i=i: score.mae[m][i])  # type: ignore[misc]
+            for i in range(len(score.cuts))
         ]
         can = (
-            f"The methods with the smallest mean error on these {found.runs:,} runs at {seen} are: "
+            f"The methods with the smallest mean error on these {score.runs:,} runs at {seen} are: "
             + " / ".join(study.published.called.get(name, name) for name in best)
             + ". "
         )
         can += (
             "Topology lowers the error of sibling transfer beyond chance in places. The text says where."
-            if found.clear
+            if score.clear
             else "Topology does not lower the error of sibling transfer beyond chance in any case."
         )
-        least = 2.0 ** (1 - found.runs)
-        limit = f" With {found.runs:,} runs, a paired rank test cannot give a p below {least:.3g}."
+        least = 2.0 ** (1 - score.runs)
+        limit = f" With {score.runs:,} runs, a paired rank test cannot give a p below {least:.3g}."
     return Caption(
         _title(study),
         "Absolute error of every run (dots) and its mean (diamonds), by method. Each run is forecast from "

@@ -32,28 +32,28 @@ def draw_law(
     gives = _GIVES.get(law, "loss")
     inputs = _INPUTS.get(law, tuple(name for name in NEEDS[law] if name != gives))
     more = [name for name in NEEDS[law] if name in points and name not in (*inputs, gives)]
-    known = points[[*inputs, gives, *more]].astype(float)
-    known = known.loc[np.isfinite(known.to_numpy()).all(axis=1)]
+    finite = points[[*inputs, gives, *more]].astype(float)
+    finite = finite.loc[np.isfinite(finite.to_numpy()).all(axis=1)]
     with on_axes(ax, 3.2) as ax:
         ax.set_title(formula)
-        if known.empty:
+        if finite.empty:
             say_empty(ax, "no point to fit")
         elif len(inputs) == 1:
-            _curve(ax, law, fitted, known, inputs[0], gives)
+            _curve(ax, law, fitted, finite, inputs[0], gives)
         else:
-            _beside(ax, predicted(law, fitted, known), known[gives].to_numpy(), gives)
+            _beside(ax, predicted(law, fitted, finite), finite[gives].to_numpy(), gives)
     return ax
 
 
-def _curve(ax: Axes, law: str, fitted: pd.DataFrame, known: pd.DataFrame, name: str, gives: str) -> None:
-    first, last = float(known[name].min()), float(known[name].max())
+def _curve(ax: Axes, law: str, fitted: pd.DataFrame, points: pd.DataFrame, name: str, gives: str) -> None:
+    first, last = float(points[name].min()), float(points[name].max())
     logarithmic = name in _LOGARITHMIC and first > 0
     grid = np.geomspace(first, last, 200) if logarithmic else np.linspace(first, last, 200)
     at = pd.DataFrame({name: grid})
-    low, high = law_band(law, fitted, known, at)
+    low, high = law_band(law, fitted, points, at)
     ax.fill_between(grid, low, high, color=MUTED, alpha=0.2, linewidth=0, label="95% band of the law")
     ax.plot(grid, predicted(law, fitted, at), color=INK, linewidth=1.2, label="law")
-    ax.plot(known[name], known[gives], "o", color=OKABE_ITO[0], markersize=4.5, label="measured")
+    ax.plot(points[name], points[gives], "o", color=OKABE_ITO[0], markersize=4.5, label="measured")
     if name == "compute":
         ax.set_xscale("log")
     elif logarithmic:

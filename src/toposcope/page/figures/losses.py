@@ -35,23 +35,25 @@ def _logged(study: Study) -> bool:
 def _drawn(study: Study) -> Figure:
     metrics, runs = losses_of(study), _runs_of(study)
     if len(more := _odd_elsewhere(study)) and study.among is not None:
-        others, known = losses_of(study.among), study.among.runs
+        others, known_runs = losses_of(study.among), study.among.runs
         metrics = pd.concat([metrics, others[others["run"].isin(more)]], ignore_index=True)
-        runs = pd.concat([runs, known[known["run"].isin(more)]], ignore_index=True)
-    odd = [one.run for one in study.odd.found]
+        runs = pd.concat([runs, known_runs[known_runs["run"].isin(more)]], ignore_index=True)
+    odd = [odd_run.run for odd_run in study.odd.found]
     return loss_curves.draw(metrics, runs, symptoms=symptoms_of(study), ahead=ahead_of(study), odd=odd)
 
 
 def _odd_elsewhere(study: Study) -> list[str]:
     """Return the odd runs that are in another group than this study's runs because of their settings."""
-    return [one.run for one in study.odd.found if one.run not in set(study.runs["run"].astype(str))]
+    return [
+        odd_run.run for odd_run in study.odd.found if odd_run.run not in set(study.runs["run"].astype(str))
+    ]
 
 
 def ahead_of(study: Study) -> dict[str, np.ndarray]:
     """Return the forecast path of each unfinished run: (n, 4) of step, loss, low and high."""
     on = study.findings.get("on")
-    found = on.numbers["ahead"] if on is not None else ()
-    return {one["run"]: np.asarray(one["path"], dtype=float) for one in found if one["path"]}
+    paths = on.numbers["ahead"] if on is not None else ()
+    return {path["run"]: np.asarray(path["path"], dtype=float) for path in paths if path["path"]}
 
 
 def _caption(study: Study) -> Caption:
@@ -99,7 +101,7 @@ def _forecast_drawn(study: Study, *, held: bool) -> str:
     if not ahead_of(study):
         return ""
     of = " of the training loss" if held else ""
-    unplanned = any(not one["sure"] for one in study.findings["on"].numbers["ahead"])
+    unplanned = any(not path["sure"] for path in study.findings["on"].numbers["ahead"])
     valid = ", which assumes that the learning rate stays as it is" if unplanned else ""
     return f" A dashed curve with a band is the forecast{of} with its interval{valid}."
 
@@ -115,11 +117,13 @@ def _title(study: Study) -> str:
     column, name = "heldout_loss", "held-out loss"
     if not table[column].notna().any():
         column, name = "loss", "training loss"
-    for one in study.odd.found[:1]:
-        for beside in one.beside:
+    for odd_run in study.odd.found[:1]:
+        for beside in odd_run.beside:
             if beside.label.endswith(name):
                 theirs = span([beside.low, beside.high], "{:,.2f}")
-                return f"{one.run} leaves its siblings: {beside.label} {beside.value:,.2f}, theirs {theirs}"
+                return (
+                    f"{odd_run.run} leaves its siblings: {beside.label} {beside.value:,.2f}, theirs {theirs}"
+                )
     by_run = table.dropna(subset=[column]).sort_values("step", kind="stable").groupby("run")[column]
     ends = by_run.agg(["first", "last"])
     trend = study.log is None or objective_of(study.log.judged, column).has_trend
@@ -132,17 +136,19 @@ def symptoms_of(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return where the training log of each run shows a fault or a watch raised an alarm: kind and step."""
     faults = faulty_logs(study)
     names = [str(run) for run in losses_of(study)["run"].unique()]
-    found = {run: [*dict.fromkeys([*faults.get(run, ()), *study.alarms.get(run, ())])] for run in names}
-    return {run: marks for run, marks in found.items() if marks}
+    marks_by_run = {
+        run: [*dict.fromkeys([*faults.get(run, ()), *study.alarms.get(run, ())])] for run in names
+    }
+    return {run: marks for run, marks in marks_by_run.items() if marks}
 
 
 def faulty_logs(study: Study) -> dict[str, list[tuple[str, float]]]:
     """Return the faults in the training log of each run, those of the finding "on": kind and step."""
-    found: dict[str, list[tuple[str, float]]] = {}
+    symptoms: dict[str, list[tuple[str, float]]] = {}
     on = study.findings.get("on")
-    for one in on.numbers["faulty"] if on is not None else ():
-        found.setdefault(one["run"], []).append((one["kind"], float(one["step"])))
-    return found
+    for symptom in on.numbers["faulty"] if on is not None else ():
+        symptoms.setdefault(symptom["run"], []).append((symptom["kind"], float(symptom["step"])))
+    return symptoms
 
 
 ON_PAGE = OnPage(

@@ -71,16 +71,16 @@ def panel(
     """Draw one quantity on `ax`; `fits` has its one row, or none."""
     ax.set_title(textwrap.fill(label_of(str(finals["quantity"].iloc[0]), catalogue), 26))
     colour_of = {run: group.colour for group in groups for run in group.runs}
-    known = finals[(finals["parameters"] > 0) & np.isfinite(finals["value"])]
-    if known.empty:
+    finite = finals[(finals["parameters"] > 0) & np.isfinite(finals["value"])]
+    if finite.empty:
         say_empty(ax, "model sizes or values unknown")
         return
     if len(fits) and np.isfinite(fits["exponent"].iloc[0]):
-        _line(ax, known, fits.iloc[0])
+        _line(ax, finite, fits.iloc[0])
     elif len(fits):
         _note(ax, "no law: the table says why")
-    done = known["finished"].astype(bool) if "finished" in known else pd.Series(True, known.index)
-    cells = known.assign(done=done)[["run", "parameters", "value", "low", "high", "done"]]
+    done = finite["finished"].astype(bool) if "finished" in finite else pd.Series(True, finite.index)
+    cells = finite.assign(done=done)[["run", "parameters", "value", "low", "high", "done"]]
     for run, n, value, low, high, ended in cells.itertuples(index=False):
         colour = colour_of.get(run, OKABE_ITO[0])
         if np.isfinite(low) and np.isfinite(high):
@@ -89,12 +89,12 @@ def panel(
         ax.scatter(
             [n], [value], s=22, facecolor=face, edgecolor=edge, linewidths=0.5 + 0.5 * (not ended), zorder=3
         )
-    _axes(ax, known)
+    _axes(ax, finite)
 
 
-def _line(ax: Axes, known: pd.DataFrame, fit: pd.Series) -> None:
+def _line(ax: Axes, finite: pd.DataFrame, fit: pd.Series) -> None:
     """Draw the law that the table states, with its floor where it has one, and its confidence band."""
-    fitted = known[known["finished"].astype(bool)] if "finished" in known else known
+    fitted = finite[finite["finished"].astype(bool)] if "finished" in finite else finite
     means = fitted.groupby("parameters")["value"].mean()
     sizes = means.index.to_numpy(np.float64)
     grid = np.geomspace(sizes.min() / 1.3, sizes.max() * 1.3, 60)
@@ -135,9 +135,9 @@ def law_of(fit: pd.Series) -> tuple[str, pd.DataFrame]:
     return ("offset" if bounded else "power"), pd.DataFrame({"parameter": names, "value": values})
 
 
-def _axes(ax: Axes, known: pd.DataFrame) -> None:
+def _axes(ax: Axes, finite: pd.DataFrame) -> None:
     ax.set_xscale("log")
-    values = known["value"].to_numpy(dtype=np.float64)
+    values = finite["value"].to_numpy(dtype=np.float64)
     if (values > 0).all():
         ax.set_yscale("log")
         low, high = ax.get_ylim()
@@ -146,7 +146,7 @@ def _axes(ax: Axes, known: pd.DataFrame) -> None:
         ax.yaxis.set_major_locator(FixedLocator(spaced(ticks, ax.get_ylim(), _APART_Y)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
         ax.yaxis.set_minor_locator(NullLocator())
-    ticks = [float(size) for size in sorted(known["parameters"].unique())]
+    ticks = [float(size) for size in sorted(finite["parameters"].unique())]
     ax.xaxis.set_major_locator(FixedLocator(spaced(ticks, ax.get_xlim(), _APART_X)))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     ax.xaxis.set_minor_locator(NullLocator())
@@ -187,11 +187,11 @@ def fitted(study: Study) -> pd.DataFrame:
 
 def caption(study: Study) -> Caption:
     """Return the words under the power laws in the number of parameters."""
-    found = study.findings.get("scale")
-    n = found.numbers["sizes"] if found else 0
-    separate = found is not None and found.strength == "apart"
-    can = study.findings.said(found).act if found else "Nothing: no size is known."
-    if found is not None and found.strength in ("clear", "unclear"):
+    scale_finding = study.findings.get("scale")
+    n = scale_finding.numbers["sizes"] if scale_finding else 0
+    separate = scale_finding is not None and scale_finding.strength == "apart"
+    can = study.findings.said(scale_finding).act if scale_finding else "Nothing: no size is known."
+    if scale_finding is not None and scale_finding.strength in ("clear", "unclear"):
         can = concluded(study, list(_rest(study)["quantity"].unique()))
     law = "" if separate else ", with the fitted law (that of a loss has a floor) and its 95% confidence band"
     limit = f"The law beyond the sizes shown: {n} sizes determine it, and width and depth change together"
@@ -211,40 +211,40 @@ def caption(study: Study) -> Caption:
 
 def _title(study: Study) -> str:
     """Return how many of the drawn quantities have an exponent whose interval leaves zero."""
-    known, clear = _exponents(study, list(_rest(study)["quantity"]))
-    if known.empty:
+    exponents, clear = _exponents(study, list(_rest(study)["quantity"]))
+    if exponents.empty:
         return "No exponent in the model size has an interval: the table says why"
-    of = f"{len(clear):,} of {len(known):,} quantities"
+    of = f"{len(clear):,} of {len(exponents):,} quantities"
     return f"{of} have an exponent in the model size that differs from zero"
 
 
 def _exponents(study: Study, quantities: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the fits of some quantities that have an interval, and those whose interval leaves zero."""
     fits = study.fits[study.fits["quantity"].isin(quantities)]
-    known = fits[np.isfinite(fits["low"].astype(float))]
-    return known, known[(known["low"] > 0) | (known["high"] < 0)]
+    bounded = fits[np.isfinite(fits["low"].astype(float))]
+    return bounded, bounded[(bounded["low"] > 0) | (bounded["high"] < 0)]
 
 
 def concluded(study: Study, quantities: Sequence[str]) -> str:
     """Return what the exponents of the drawn quantities show, and of no other."""
-    known, clear = _exponents(study, quantities)
-    if known.empty:
+    exponents, clear = _exponents(study, quantities)
+    if exponents.empty:
         return "Nothing: no exponent has an interval."
     if clear.empty:
         return "No exponent in the number of parameters differs from zero: every 95% interval contains zero."
-    names = listed([study.labels.label(str(one)) for one in clear["quantity"]])
+    names = listed([study.labels.label(str(quantity)) for quantity in clear["quantity"]])
     return f"The exponent in the number of parameters differs from zero (95% interval) for {names}."
 
 
 def _loss(study: Study) -> pd.DataFrame:
-    known = fitted(study)
-    return known[known["quantity"] == study.target]
+    fits = fitted(study)
+    return fits[fits["quantity"] == study.target]
 
 
 def _rest(study: Study) -> pd.DataFrame:
     """Return the last values that the figure of the loss does not show; all, if there is none."""
-    known = fitted(study)
-    return known[known["quantity"] != study.target] if _has_law(study) else known
+    fits = fitted(study)
+    return fits[fits["quantity"] != study.target] if _has_law(study) else fits
 
 
 def _law_caption(study: Study) -> Caption:

@@ -50,8 +50,10 @@ def draw(
         filled where the verdict is "adds". Topology above the line, spectrum and size below.
     """
     mine = trends[trends["target"] == target]
-    known = mine.loc[mine[["spearman", "r"]].notna().any(axis=1), "column"]  # an empty row says nothing
-    columns = leading(known, catalogue, most=most)
+    columns_tested = mine.loc[
+        mine[["spearman", "r"]].notna().any(axis=1), "column"
+    ]  # an empty row says nothing
+    columns = leading(columns_tested, catalogue, most=most)
     groups = [group for group in sizes(runs) if mine["run"].isin(group.runs).any()]
     names = labels_in(catalogue)
     with house():

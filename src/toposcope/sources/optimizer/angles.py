@@ -68,13 +68,13 @@ def _pairs(
     return pairs
 
 
-def _direction(one: ParameterState, rows: Sequence[tuple[int, int]]) -> np.ndarray:
+def _direction(parameter: ParameterState, rows: Sequence[tuple[int, int]]) -> np.ndarray:
     parts = []
     for part in rows:
-        first = one.first.values(part) if one.first is not None else np.zeros(0)
-        if one.second is not None and len(first):
+        first = parameter.first.values(part) if parameter.first is not None else np.zeros(0)
+        if parameter.second is not None and len(first):
             with np.errstate(invalid="ignore", divide="ignore"):
-                first = first / np.sqrt(one.second.values(part))
+                first = first / np.sqrt(parameter.second.values(part))
         parts.append(first)
     return np.concatenate(parts)
 

@@ -70,13 +70,13 @@ def step_facets(
         return [Facet("step", DISAGREES, why, "step-of-state")]
     if updates is None:
         return [Facet("step", THERE if state.step is not None else NOT_STORED)]
-    found = agreement(Counted(updates, step, before, step_before))
-    if found == AGREES or (step == 0 and updates == 0):
+    relation = agreement(Counted(updates, step, before, step_before))
+    if relation == AGREES or (step == 0 and updates == 0):
         return [Facet("step", THERE)]
     why = f"the optimiser counts {updates:,.0f} updates"
     if before is not None and step_before is not None:
         why += f", and counted {before:,.0f} at step {step_before:,}"
-    if found == UNSURE:
+    if relation == UNSURE:
         return [Facet("step", DISAGREES, why, unsure=True)]
     return [Facet("step", DISAGREES, why, "updates-of-optimizer")]
 
@@ -91,19 +91,19 @@ def schedule_facets(
             return [Facet("schedule", "missing", why, "schedule-missing")]
         return [Facet("schedule", NOT_STORED)]
     facets = []
-    for place, one in enumerate(state.schedules):
+    for place, schedule in enumerate(state.schedules):
         past = before.schedules[place] if before is not None and place < len(before.schedules) else None
-        if one.updates is None:
+        if schedule.updates is None:
             facets.append(Facet("schedule", NOT_READ))
             continue
         was = past.updates if past is not None else None
-        found = agreement(Counted(one.updates, step, was, step_before, state.epoch))
-        if found == AGREES or step <= 1:
+        relation = agreement(Counted(schedule.updates, step, was, step_before, state.epoch))
+        if relation == AGREES or step <= 1:
             facets.append(Facet("schedule", THERE))
             continue
-        why = f"the schedule of the rate counts {one.updates:,.0f} updates"
+        why = f"the schedule of the rate counts {schedule.updates:,.0f} updates"
         why += f", and counted {was:,.0f} at step {step_before:,}" if was is not None else ""
-        fault = "schedule-of-another-step" if found == CONTRADICTS else ""
+        fault = "schedule-of-another-step" if relation == CONTRADICTS else ""
         facets.append(Facet("schedule", DISAGREES, why, fault, unsure=not fault))
     return facets
 

@@ -43,13 +43,18 @@ class Covered:
         """The weights that changed since the checkpoint before, or all without one; equal ones count once."""
         chosen: dict[str, TensorEvidence] = {}
         digests: set[str] = set()
-        for name, one in self.tensors.items():
+        for name, tensor in self.tensors.items():
             past = self.before.get(name) if self.before is not None else None
-            still = self.before is not None and (past is None or past.digest == one.digest)
-            if still or one.info.skip or one.info.dtype not in WEIGHT_DTYPES or one.digest in digests:
+            still = self.before is not None and (past is None or past.digest == tensor.digest)
+            if (
+                still
+                or tensor.info.skip
+                or tensor.info.dtype not in WEIGHT_DTYPES
+                or tensor.digest in digests
+            ):
                 continue
-            digests.add(one.digest)
-            chosen[name] = one
+            digests.add(tensor.digest)
+            chosen[name] = tensor
         return chosen
 
 
@@ -67,12 +72,14 @@ def coverage_facets(covered: Covered) -> Iterator[Facet]:
 
     Without an earlier checkpoint they may be frozen, which is said.
     """
-    if any(one.odd for one in covered.optimizers) or not any(one.elements for one in covered.optimizers):
+    if any(optimizer.odd for optimizer in covered.optimizers) or not any(
+        optimizer.elements for optimizer in covered.optimizers
+    ):
         return
-    if any(one.flat for one in covered.optimizers):
+    if any(optimizer.flat for optimizer in covered.optimizers):
         yield from _by_count(covered)
         return
-    named = all(one.named for one in covered.optimizers)
+    named = all(optimizer.named for optimizer in covered.optimizers)
     lost = _lost_by_name(covered) if named else _lost_by_shape(covered)
     if not lost or (covered.before is None and not named):
         return
@@ -96,7 +103,9 @@ def _named(names: Sequence[str]) -> str:
 
 def _lost_by_name(covered: Covered) -> list[str]:
     """Return the weights without moments of which others of their kind have some."""
-    having = {name for names in covered.names for found in names.candidates.values() for name in found}
+    having = {
+        name for names in covered.names for candidates in names.candidates.values() for name in candidates
+    }
     kinds = set(map(kind_of, having))
     return [name for name in covered.trained if name not in having and kind_of(name) in kinds]
 
@@ -105,11 +114,13 @@ def _lost_by_shape(covered: Covered) -> list[str]:
     """Return as many matrices of a shape as have no moments, unless whole kinds of names explain it."""
     counts: Counter[tuple[int, ...]] = Counter()
     for optimizer in covered.optimizers:
-        counts.update(one.shape for one in optimizer.parameters.values() if one.shape is not None)
+        counts.update(
+            parameter.shape for parameter in optimizer.parameters.values() if parameter.shape is not None
+        )
     alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
-    for name, one in covered.trained.items():
-        if len(one.info.shape) > 1:  # vectors may be running means
-            alike[one.info.shape].append(name)
+    for name, tensor in covered.trained.items():
+        if len(tensor.info.shape) > 1:  # vectors may be running means
+            alike[tensor.info.shape].append(name)
     lost: list[str] = []
     for shape, names in alike.items():
         sizes = list(Counter(map(kind_of, names)).values())
@@ -122,14 +133,14 @@ def _sums(sizes: Sequence[int]) -> set[int]:
     """Return what some of the sizes may add up to."""
     sums = {0}
     for size in sizes:
-        sums |= {size + one for one in sums}
+        sums |= {size + total for total in sums}
     return sums
 
 
 def _by_count(covered: Covered) -> Iterator[Facet]:
     """Hold the number of elements with moments against that of the weights; padding can only add to it."""
-    held = sum(one.elements for one in covered.optimizers)
-    weights = sum(math.prod(one.info.shape) for one in covered.trained.values())
+    held = sum(optimizer.elements for optimizer in covered.optimizers)
+    weights = sum(math.prod(tensor.info.shape) for tensor in covered.trained.values())
     if covered.filled:
         why = (
             f"the weights no longer fill the buffer of moments ({held:,} values), as at step {covered.step:,}"
@@ -152,10 +163,10 @@ def _by_count(covered: Covered) -> Iterator[Facet]:
 def _experts(trained: Mapping[str, TensorEvidence], lost: int) -> str:
     """Say which experts hold as many elements as are missing, if some do."""
     sizes: dict[str, int] = defaultdict(int)
-    for name, one in trained.items():
-        found = re.search(r"experts?\.(?:\w+\.)*?(\d+)", name) if _EXPERT.search(name) else None
-        if found is not None:
-            sizes[found[1]] += math.prod(one.info.shape)
+    for name, tensor in trained.items():
+        match = re.search(r"experts?\.(?:\w+\.)*?(\d+)", name) if _EXPERT.search(name) else None
+        if match is not None:
+            sizes[match[1]] += math.prod(tensor.info.shape)
     if not sizes or len(set(sizes.values())) != 1:
         return ""
     size = next(iter(sizes.values()))

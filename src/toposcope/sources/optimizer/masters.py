@@ -28,18 +28,18 @@ def masters_facets(
 
     Where the weights' order alone named them and none agrees, their order may be another one.
     """
-    with_master = [one for one in now.parameters.values() if one.master is not None]
+    with_master = [parameter for parameter in now.parameters.values() if parameter.master is not None]
     if not with_master or now.flat:
         return
     bad: list[str] = []
     try:
         with series.reading(checkpoint) as reader:
-            for one in with_master:
-                candidates = names.candidates.get(one.key, ())
+            for parameter in with_master:
+                candidates = names.candidates.get(parameter.key, ())
                 if candidates and not any(
-                    _rounded_from(one, reader, name, sample=sample) for name in candidates
+                    _rounded_from(parameter, reader, name, sample=sample) for name in candidates
                 ):
-                    bad.append(one.key)
+                    bad.append(parameter.key)
     except SourceError:  # a finding says so
         return
     if not bad:
@@ -54,16 +54,16 @@ def masters_facets(
     )
 
 
-def _rounded_from(one: ParameterState, reader: Reader, name: str, *, sample: bool) -> bool:
+def _rounded_from(parameter: ParameterState, reader: Reader, name: str, *, sample: bool) -> bool:
     """Return whether weights are those of a master copy, rounded: all but one value in a hundred."""
-    assert one.master is not None
+    assert parameter.master is not None
     info = reader.infos()[name]
-    if info.skip or info.dtype not in WEIGHT_DTYPES or info.size != one.master.size:
+    if info.skip or info.dtype not in WEIGHT_DTYPES or info.size != parameter.master.size:
         return True
     unlike = looked = 0
-    for rows in blocks(one.master, sample_rows(one.master) if sample else None):
+    for rows in blocks(parameter.master, sample_rows(parameter.master) if sample else None):
         stored = reader.read(name) if rows is None else reader.rows(name, *rows)
-        weights, master = stored.astype(np.float64).reshape(-1), one.master.values(rows)
+        weights, master = stored.astype(np.float64).reshape(-1), parameter.master.values(rows)
         with np.errstate(invalid="ignore"):
             near = np.abs(weights - master) <= _ALIKE * np.abs(master) + float(np.finfo(np.float16).tiny)
         unlike += int(np.count_nonzero(~near))

@@ -75,14 +75,14 @@ def _moments(status: str, why: str, fault: str) -> Facet:
 
 def _not_finite(held: MomentsHeld, seen: set[str]) -> Faulty:
     for which in ("first", "second"):
-        keys = [one.key for one in held.evidence if not getattr(one, f"{which}_finite")]
+        keys = [moment.key for moment in held.evidence if not getattr(moment, f"{which}_finite")]
         if keys:
             why = f"{which} moments of {held.of(keys)} are NaN or infinite"
             yield _moments(NOT_FINITE, why, "moments-not-finite"), keys
 
 
 def _negative(held: MomentsHeld, seen: set[str]) -> Faulty:
-    keys = [one.key for one in held.evidence if one.negative and one.key not in seen]
+    keys = [moment.key for moment in held.evidence if moment.negative and moment.key not in seen]
     if keys:
         yield _moments(DISAGREES, f"second moments of {held.of(keys)} are negative", "moments-negative"), keys
 
@@ -92,25 +92,29 @@ def _zero(held: MomentsHeld, seen: set[str]) -> Faulty:
     if not held.trained:
         return
     since = "" if held.step is None else f", and were not at step {held.step:,}"
-    empty = [one for one in held.evidence if one.looked and one.key not in seen]
-    second = [one for one in empty if one.second_zeros == 1.0]
-    first = [one for one in empty if one.first_zeros == 1.0 and one not in second]
-    lost = [one for one in second if not one.was_zero or one.first_zeros != 1.0]
-    both = [one for one in lost if one.first_zeros == 1.0]
-    new = [one for one in first if held.before is not None and not one.was_zero and not math.isnan(one.kept)]
+    empty = [moment for moment in held.evidence if moment.looked and moment.key not in seen]
+    second = [moment for moment in empty if moment.second_zeros == 1.0]
+    first = [moment for moment in empty if moment.first_zeros == 1.0 and moment not in second]
+    lost = [moment for moment in second if not moment.was_zero or moment.first_zeros != 1.0]
+    both = [moment for moment in lost if moment.first_zeros == 1.0]
+    new = [
+        moment
+        for moment in first
+        if held.before is not None and not moment.was_zero and not math.isnan(moment.kept)
+    ]
     many = held.before is None and len(first) + len(second) >= max(1.0, ZERO_TENSORS * len(held.evidence))
     if held.before is None and not many:
         lost, both = [], []
     faulty = [*lost, *(first if many else new)]
     if faulty:
         what = "moments" if len(both) == len(faulty) else "second moments" if lost else "first moments"
-        keys = [one.key for one in faulty]
+        keys = [moment.key for moment in faulty]
         since = since if held.before is not None else ""
         yield _moments(DISAGREES, f"{what} of {held.of(keys)} are zero{since}", "moments-zero"), keys
-    partly = [one for one in empty if one not in faulty and one.emptied > FELL]
+    partly = [moment for moment in empty if moment not in faulty and moment.emptied > FELL]
     if partly:
-        share = sum(one.emptied for one in partly) / len(partly)
-        keys = [one.key for one in partly]
+        share = sum(moment.emptied for moment in partly) / len(partly)
+        keys = [moment.key for moment in partly]
         why = f"{share:.0%} of the second moments of {held.of(keys)} became zero since step {held.step:,}"
         yield _moments(DISAGREES, why, "moments-zero"), keys
 
@@ -121,18 +125,26 @@ def _swapped(held: MomentsHeld, seen: set[str]) -> Faulty:
     if before is None:
         return
     stated = bool(held.now.betas())
-    fell = [one for one in held.evidence if one.key not in seen and (one.fell > FELL or not stated)]
+    fell = [
+        moment for moment in held.evidence if moment.key not in seen and (moment.fell > FELL or not stated)
+    ]
     if len(fell) > (_FOLLOWED if stated else _COMPARED):  # then they are all of another step or run
         return
     swapped: set[str] = set()
-    for one in fell:
-        alike = (other.key for other in held.evidence if other.shape == one.shape and other.key != one.key)
+    for moment in fell:
+        alike = (
+            other.key for other in held.evidence if other.shape == moment.shape and other.key != moment.key
+        )
         for key in alike:
-            if not {one.key, key} & swapped and key in before.parameters and _exchanged(held, one.key, key):
-                swapped |= {one.key, key}
-                names = [held.name(one.key), held.name(key)]
+            if (
+                not {moment.key, key} & swapped
+                and key in before.parameters
+                and _exchanged(held, moment.key, key)
+            ):
+                swapped |= {moment.key, key}
+                names = [held.name(moment.key), held.name(key)]
                 why = f"moments of {listed(names)} are in each other's places since step {held.step:,}"
-                yield _moments(DISAGREES, why, "moments-swapped"), (one.key, key)
+                yield _moments(DISAGREES, why, "moments-swapped"), (moment.key, key)
 
 
 def _exchanged(held: MomentsHeld, key: str, other: str) -> bool:
@@ -153,12 +165,12 @@ def _stale(held: MomentsHeld, seen: set[str]) -> Faulty:
     """Find moments, or parts of them, that are those of the earlier checkpoint although weights moved."""
     if held.before is None or not held.moved:
         return
-    judged = [one for one in held.evidence if not math.isnan(one.kept)]
-    stale = [one for one in judged if one.kept > STALE and one.key not in seen | held.still]
+    judged = [moment for moment in held.evidence if not math.isnan(moment.kept)]
+    stale = [moment for moment in judged if moment.kept > STALE and moment.key not in seen | held.still]
     if not stale:
         return
-    keys = [one.key for one in stale]
-    whole = len(stale) == len(judged) and min(one.kept for one in stale) > 0.9
+    keys = [moment.key for moment in stale]
+    whole = len(stale) == len(judged) and min(moment.kept for moment in stale) > 0.9
     if whole:
         why = f"moments are those of step {held.step:,}, although the weights moved"
         yield _moments(DISAGREES, why, "moments-of-another-step"), keys
@@ -168,7 +180,7 @@ def _stale(held: MomentsHeld, seen: set[str]) -> Faulty:
 
 
 def _fell(held: MomentsHeld, seen: set[str]) -> Faulty:
-    keys = [one.key for one in held.evidence if one.fell > FELL and one.key not in seen]
+    keys = [moment.key for moment in held.evidence if moment.fell > FELL and moment.key not in seen]
     if keys:
         why = (
             f"second moments of {held.of(keys)} fell since step {held.step:,} faster than they can decay: "
@@ -178,7 +190,7 @@ def _fell(held: MomentsHeld, seen: set[str]) -> Faulty:
 
 
 def _beyond(held: MomentsHeld, seen: set[str]) -> Faulty:
-    keys = [one.key for one in held.evidence if one.beyond > FOREIGN and one.key not in seen]
+    keys = [moment.key for moment in held.evidence if moment.beyond > FOREIGN and moment.key not in seen]
     if keys:
         why = f"first moments of {held.of(keys)} are larger than their second moments allow"
         yield _moments(DISAGREES, why, "moments-unlike"), keys
@@ -186,10 +198,10 @@ def _beyond(held: MomentsHeld, seen: set[str]) -> Faulty:
 
 def _missing(held: MomentsHeld) -> Iterator[Facet]:
     """Find parameters without moments that had some, or whose group has them."""
-    with_moments = {key for key, one in held.now.parameters.items() if one.shape is not None}
+    with_moments = {key for key, parameter in held.now.parameters.items() if parameter.shape is not None}
     grouped = [key for group in held.now.groups for key in group.parameters]
     if held.before is not None:
-        had = {key for key, one in held.before.parameters.items() if one.shape is not None}
+        had = {key for key, parameter in held.before.parameters.items() if parameter.shape is not None}
         lost = [key for key in held.before.parameters if key in had - with_moments]
         if lost:
             of = f"{len(lost):,} of {len(had):,} tensors ({listed([held.name(key) for key in lost], most=2)})"
@@ -214,20 +226,28 @@ def unchanged_moments(held: MomentsHeld) -> list[str]:
     if held.before is None:
         return []
     now, past = held.now.parameters, held.before.parameters
-    stale = [one for one in held.evidence if one.kept > STALE]
-    whole = all(one.kept == 1.0 and now[one.key].updates == past[one.key].updates for one in stale)
-    return [one.key for one in stale] if whole and len(stale) < len(held.evidence) else []
+    stale = [moment for moment in held.evidence if moment.kept > STALE]
+    whole = all(
+        moment.kept == 1.0 and now[moment.key].updates == past[moment.key].updates for moment in stale
+    )
+    return [moment.key for moment in stale] if whole and len(stale) < len(held.evidence) else []
 
 
 def usual_updates(optimizer: OptimizerState) -> float | None:
     """Return how many updates most parameters count; None if the optimiser counts none."""
-    counts = [one.updates for one in optimizer.parameters.values() if one.updates is not None]
+    counts = [
+        parameter.updates for parameter in optimizer.parameters.values() if parameter.updates is not None
+    ]
     return _most(counts) if counts else None
 
 
 def spread_of_updates(held: MomentsHeld) -> tuple[float | None, list[str]]:
     """Return how many updates most parameters count, and which count fewer though all once counted alike."""
-    counts = {key: one.updates for key, one in held.now.parameters.items() if one.updates is not None}
+    counts = {
+        key: parameter.updates
+        for key, parameter in held.now.parameters.items()
+        if parameter.updates is not None
+    }
     if not counts:
         return None, []
     usual = _most(list(counts.values()))
@@ -235,7 +255,9 @@ def spread_of_updates(held: MomentsHeld) -> tuple[float | None, list[str]]:
     if held.before is None or not behind:
         return usual, []
     past: Mapping[str, float] = {
-        key: one.updates for key, one in held.before.parameters.items() if one.updates is not None
+        key: parameter.updates
+        for key, parameter in held.before.parameters.items()
+        if parameter.updates is not None
     }
     return usual, behind if len(set(past.values())) == 1 else []
 

@@ -192,8 +192,8 @@ def follows(
 
     They can if at most one value in a hundred fell faster than its decay.
     """
-    found = evidence_of(state, past, betas, updates, sample=True)
-    return not found.fell > FELL
+    evidence = evidence_of(state, past, betas, updates, sample=True)
+    return not evidence.fell > FELL
 
 
 def log_distance(state: ParameterState, past: ParameterState) -> float:
@@ -221,10 +221,10 @@ def same_first(now: OptimizerState, earlier: OptimizerState, still: Collection[s
     Those that stand `still` are left out.
     """
     shared: Mapping[str, ParameterState] = {
-        key: one
-        for key, one in now.parameters.items()
-        if key not in still and one.first is not None
-        if key in earlier.parameters and earlier.parameters[key].shape == one.shape
+        key: parameter
+        for key, parameter in now.parameters.items()
+        if key not in still and parameter.first is not None
+        if key in earlier.parameters and earlier.parameters[key].shape == parameter.shape
     }
     largest = sorted(shared, key=lambda key: -math.prod(shared[key].shape or ()))[:_LARGEST]
     if not largest:

@@ -26,37 +26,41 @@ class ParameterNames:
         >>> names.name("0"), names.name("1"), names.name("2"), names.name("h.0.fc")
         ('wte', 'parameter 1 (h.0.fc or another of its shape)', 'parameter 2', 'h.0.fc')
         """
-        found = self.candidates.get(key, ())
-        if len(found) == 1 or not key.isdecimal():
-            return found[0] if len(found) == 1 else key
-        return f"parameter {key}" + (f" ({found[0]} or another of its shape)" if found else "")
+        candidates = self.candidates.get(key, ())
+        if len(candidates) == 1 or not key.isdecimal():
+            return candidates[0] if len(candidates) == 1 else key
+        return f"parameter {key}" + (f" ({candidates[0]} or another of its shape)" if candidates else "")
 
     @property
     def ambiguous(self) -> int:
         """How many parameters may be several weights."""
-        return sum(len(found) > 1 for found in self.candidates.values())
+        return sum(len(candidates) > 1 for candidates in self.candidates.values())
 
     @property
     def unknown(self) -> list[str]:
         """The parameters with a shape that no weights have."""
-        return [key for key, found in self.candidates.items() if not found]
+        return [key for key, candidates in self.candidates.items() if not candidates]
 
 
 def names_of(optimizer: OptimizerState, shapes: Mapping[str, Shape], *, ordered: bool) -> ParameterNames:
     """Return the weights that each parameter may be; `ordered` says that weights are in the model's order."""
     if optimizer.named:
-        with_moments = {key: one for key, one in optimizer.parameters.items() if one.shape is not None}
-        return ParameterNames({key: _by_name(key, one.shape, shapes) for key, one in with_moments.items()})
+        with_moments = {
+            key: parameter for key, parameter in optimizer.parameters.items() if parameter.shape is not None
+        }
+        return ParameterNames(
+            {key: _by_name(key, with_moment.shape, shapes) for key, with_moment in with_moments.items()}
+        )
     weights: dict[Shape, list[str]] = defaultdict(list)
     for name, shape in shapes.items():
         weights[shape].append(name)
     places = [key for group in optimizer.groups for key in group.parameters]
-    group = {key: number for number, one in enumerate(optimizer.groups) for key in one.parameters}
+    group = {key: number for number, group in enumerate(optimizer.groups) for key in group.parameters}
     keys: dict[Shape, list[str]] = defaultdict(list)
     for key in [*places, *(key for key in optimizer.parameters if key not in group)]:
-        one = optimizer.parameters.get(key)
-        if one is not None and one.shape is not None:
-            keys[one.shape].append(key)
+        parameter = optimizer.parameters.get(key)
+        if parameter is not None and parameter.shape is not None:
+            keys[parameter.shape].append(key)
     candidates: dict[str, tuple[str, ...]] = {}
     for shape, alike in keys.items():
         names = weights.get(shape, [])

@@ -55,8 +55,8 @@ def resumption(
     states: dict[int, TrainingState | SourceError | None] = {}
 
     def judged(at: int) -> Resumption:
-        faults = [one for one in findings if not one.is_remark and one.run == run
-                  and steps[at].checkpoint.step in one.every_step]  # fmt: skip
+        faults = [finding for finding in findings if not finding.is_remark and finding.run == run
+                  and steps[at].checkpoint.step in finding.every_step]  # fmt: skip
         return _Judge(series, steps, states, faults, sample).of(at)
 
     last = len(steps) - 1
@@ -82,9 +82,9 @@ def keeps_state(uri: str) -> bool:
 def findings_of(answer: Resumption) -> Iterator[AuditFinding]:
     """Yield a finding for each fault of the state; those of the weights are findings already."""
     back = "" if answer.earlier is None else f"; resume from step {answer.earlier:,}"
-    for one in answer.faults:
-        if one.name != "weights":
-            yield AuditFinding(answer.run, answer.step, "", one.why + back, fault=one.fault)
+    for fault in answer.faults:
+        if fault.name != "weights":
+            yield AuditFinding(answer.run, answer.step, "", fault.why + back, fault=fault.fault)
 
 
 def without_frozen(
@@ -100,7 +100,7 @@ def without_frozen(
             return False
         return then[one.tensor].digest == newest[one.tensor].digest
 
-    return [one for one in findings if not frozen(one)]
+    return [finding for finding in findings if not frozen(finding)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,10 +123,12 @@ class _Judge:
 
     def _named(self, at: int, state: TrainingState | None) -> TrainingState | None:
         """Give the parameters in buffers their names, by the weights' order and sizes."""
-        if state is None or not any(one.buffers for one in state.optimizers):
+        if state is None or not any(optimizer.buffers for optimizer in state.optimizers):
             return state
-        shapes = {name: one.info.shape for name, one in self.steps[at].tensors.items() if not one.info.skip}
-        named = tuple(laid_out(one, shapes) for one in state.optimizers)
+        shapes = {
+            name: tensor.info.shape for name, tensor in self.steps[at].tensors.items() if not tensor.info.skip
+        }
+        named = tuple(laid_out(optimizer, shapes) for optimizer in state.optimizers)
         return dataclasses.replace(state, optimizers=named)
 
     def readable(self, at: int) -> TrainingState | None:
@@ -149,11 +151,11 @@ class _Judge:
                 last = self.steps[at - 1].checkpoint.step
                 why = f"the optimiser's state is missing, which step {last:,} has"
                 none = Facet("moments", MISSING, why, "moments-missing")
-            found = (self._weights(here), none)
-            return Resumption(run, step, state.writer, found, sampled=self.sample)
+            weights_facet = (self._weights(here), none)
+            return Resumption(run, step, state.writer, weights_facet, sampled=self.sample)
         before = self.readable(at - 1)
-        if before is not None and [one.flat for one in before.optimizers] != [
-            one.flat for one in state.optimizers
+        if before is not None and [optimizer.flat for optimizer in before.optimizers] != [
+            optimizer.flat for optimizer in state.optimizers
         ]:
             before = None
         then = self.steps[at - 1].checkpoint.step if before is not None else None
@@ -170,13 +172,15 @@ class _Judge:
         Some trainers write it to every second checkpoint; they leave one out before.
         """
         earlier = [self.state(other) for other in range(at - 1, max(-1, at - 1 - _EARLIER), -1)]
-        there = [isinstance(one, TrainingState) and bool(one.optimizers) for one in earlier]
+        there = [isinstance(state, TrainingState) and bool(state.optimizers) for state in earlier]
         return bool(there) and all(there)
 
     def _weights(self, here: StepEvidence, still: Collection[str] = ()) -> Facet:
         if here.error:
             return Facet("weights", NOT_READ, "its weights cannot be read", "unreadable")
-        faults = (one for one in self.faults if one.fault != "stale-tensor" or one.tensor not in still)
+        faults = (
+            fault for fault in self.faults if fault.fault != "stale-tensor" or fault.tensor not in still
+        )
         bad = next(faults, None)
         if bad is None:
             return Facet("weights", THERE)
@@ -189,20 +193,20 @@ class _Judge:
     ) -> Iterator[Facet]:
         """Yield the facets of all optimisers, and add to `still` the weights that stand still with them."""
         facets: list[Facet] = []
-        names = [self._names(at, one, state.writer) for one in state.optimizers]
+        names = [self._names(at, optimizer, state.writer) for optimizer in state.optimizers]
         for place in range(len(state.optimizers)):
             facets += self._optimizer(at, place, state, before, then, names[place], still)
         here, past = self.steps[at], self.steps[at - 1] if at > 0 else None
-        if not any(one.fault for one in facets) and not here.facts.changes:
+        if not any(facet.fault for facet in facets) and not here.facts.changes:
             tensors = past.tensors if past is not None and not past.error else None
             step = None if past is None else past.checkpoint.step
             earlier = self.readable(at - 1)
-            exact = earlier is not None and any(one.by_order for one in earlier.optimizers)
-            filled = exact and any(one.buffers for one in state.optimizers)
+            exact = earlier is not None and any(optimizer.by_order for optimizer in earlier.optimizers)
+            filled = exact and any(optimizer.buffers for optimizer in state.optimizers)
             covered = Covered(state.optimizers, names, here.tensors, tensors, step, filled)
             lost = list(coverage_facets(covered))
-            if any(one.fault for one in lost):
-                facets = [one for one in facets if (one.name, one.status) != ("moments", THERE)]
+            if any(facet.fault for facet in lost):
+                facets = [facet for facet in facets if (facet.name, facet.status) != ("moments", THERE)]
             facets += lost
         yield from facets
 
@@ -218,11 +222,11 @@ class _Judge:
         was = usual_updates(past) if past is not None else None
         faults = [*moment_faults(held), *self._of_earlier(at, place, now, held)]
         faults += masters_facets(self.series, self.steps[at].checkpoint, now, names, sample=self.sample)
-        if behind and not any(one.fault == "shard-of-another-step" for one in faults):
+        if behind and not any(fault.fault == "shard-of-another-step" for fault in faults):
             least = min(count for key in behind if (count := now.parameters[key].updates) is not None)
             why = f"{held.of(behind)} count {least:,.0f} updates, not {usual:,.0f}"
             faults.append(Facet("moments", DISAGREES, why, "shard-of-another-step"))
-        if not any(one.fault for one in faults):
+        if not any(fault.fault for fault in faults):
             faults += self._coverage(at, now, past, names, state)
         if held.still:
             still |= self._unmoved(at, {name for key in held.still for name in names.candidates.get(key, ())})
@@ -259,7 +263,7 @@ class _Judge:
         """
         stale = unchanged_moments(held)
         places = Counter(names.candidates.get(key, ()) for key in stale)
-        enough = (count <= len(self._unmoved(at, found)) for found, count in places.items())
+        enough = (count <= len(self._unmoved(at, spots)) for spots, count in places.items())
         return frozenset(stale) if stale and all(enough) else frozenset()
 
     def _unmoved(self, at: int, names: Iterable[str]) -> set[str]:
@@ -270,14 +274,14 @@ class _Judge:
 
     def _moved(self, before: StepEvidence, here: StepEvidence) -> bool:
         return any(
-            name in before.tensors and before.tensors[name].digest != one.digest
-            for name, one in here.tensors.items()
+            name in before.tensors and before.tensors[name].digest != tensor.digest
+            for name, tensor in here.tensors.items()
         )
 
     def _names(self, at: int, now: OptimizerState, writer: str) -> ParameterNames:
         here = self.steps[at]
         changed = set(here.facts.changes)
-        shapes = {name: one.info.shape for name, one in here.tensors.items() if name not in changed}
+        shapes = {name: tensor.info.shape for name, tensor in here.tensors.items() if name not in changed}
         names = names_of(now, shapes, ordered=writer in ORDERED)
         if now.named or not names.ambiguous or at == 0 or self.steps[at - 1].error:
             return names

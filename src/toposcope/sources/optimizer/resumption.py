@@ -68,35 +68,39 @@ class Resumption:
     @property
     def faults(self) -> list[Facet]:
         """The facets that a resumed training would suffer from; what stands still is named by its moments."""
-        return sorted((one for one in self.facets if one.fault), key=lambda one: one.fault == "stale-tensor")
+        return sorted(
+            (facet for facet in self.facets if facet.fault), key=lambda facet: facet.fault == "stale-tensor"
+        )
 
     @property
     def verdict(self) -> str:
         """One of "resumable", "not resumable" and "cannot tell"."""
         if self.faults:
             return NOT_RESUMABLE
-        return CANNOT_TELL if any(one.unsure for one in self.facets) else RESUMABLE
+        return CANNOT_TELL if any(facet.unsure for facet in self.facets) else RESUMABLE
 
     @property
     def has_state(self) -> bool:
         """Whether there is an optimiser's state, in whatever form."""
-        return any(one.name == "moments" and one.status != MISSING for one in self.facets)
+        return any(facet.name == "moments" and facet.status != MISSING for facet in self.facets)
 
     @property
     def is_about_state(self) -> bool:
         """Whether there is something to say of a state: it is there, or missing where others have one."""
-        return self.has_state or any(one.name != "weights" for one in self.faults)
+        return self.has_state or any(fault.name != "weights" for fault in self.faults)
 
     @property
     def moments_read(self) -> bool:
         """Whether the moments were read."""
-        return any(one.name == "moments" and one.status not in (MISSING, NOT_READ) for one in self.facets)
+        return any(
+            facet.name == "moments" and facet.status not in (MISSING, NOT_READ) for facet in self.facets
+        )
 
     @property
     def reasons(self) -> list[str]:
         """Why it cannot be resumed, or why that cannot be told."""
-        chosen = self.faults or [one for one in self.facets if one.unsure]
-        return list(dict.fromkeys(one.why for one in chosen))
+        chosen = self.faults or [facet for facet in self.facets if facet.unsure]
+        return list(dict.fromkeys(facet.why for facet in chosen))
 
     @property
     def line(self) -> str:
@@ -107,16 +111,16 @@ class Resumption:
                 return f"cannot tell whether step {self.step:,} can be resumed: {why}"
             back = "" if self.earlier is None else f"; step {self.earlier:,} can be resumed"
             return f"not resumable from step {self.step:,}: {why}{back}"
-        agree = list(dict.fromkeys(one.name for one in self.facets if one.status == THERE))
+        agree = list(dict.fromkeys(facet.name for facet in self.facets if facet.status == THERE))
         text = f"can be resumed from step {self.step:,}: {listed(agree)} are there and agree"
         return "; ".join([text, *self._limits()])
 
     def _limits(self) -> list[str]:
         limits = []
         for status in (MISSING, NOT_STORED, NOT_READ):
-            names = [one.name for one in self.facets if one.status == status]
+            names = [facet.name for facet in self.facets if facet.status == status]
             limits += [f"{status}: {listed(names)}"] if names else []
-        return limits + list(dict.fromkeys(one.why for one in self.facets if one.why))
+        return limits + list(dict.fromkeys(facet.why for facet in self.facets if facet.why))
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""
@@ -125,8 +129,8 @@ class Resumption:
             "writer": self.writer, "compared_with": self.compared, "sampled": self.sampled,
             "earlier": self.earlier,
             "facets": [
-                {"facet": one.name, "status": one.status, "why": one.why, "fault": one.fault}
-                for one in self.facets
+                {"facet": facet.name, "status": facet.status, "why": facet.why, "fault": facet.fault}
+                for facet in self.facets
             ],
         }  # fmt: skip
 
@@ -136,11 +140,15 @@ def lines_of(answers: Sequence[Resumption]) -> list[str]:
 
     Runs of one answer share a line. Of weights alone that are at fault, the findings say it already.
     """
-    answers = [one for one in answers if one.has_state or {fault.name for fault in one.faults} != {"weights"}]
-    many = len({one.run for one in answers}) > 1
+    answers = [
+        answer
+        for answer in answers
+        if answer.has_state or {fault.name for fault in answer.faults} != {"weights"}
+    ]
+    many = len({answer.run for answer in answers}) > 1
     runs: dict[str, list[str]] = {}
-    for one in answers:
-        runs.setdefault(one.line, []).append(one.run)
+    for answer in answers:
+        runs.setdefault(answer.line, []).append(answer.run)
     return [f"{_named(names)}: {line}" if many else line for line, names in runs.items()]
 
 

@@ -61,12 +61,12 @@ class Drift:
             return None
         self._blocks.append(float(np.median(self._inside)))
         self._inside = []
-        found = self._judge()
+        drift = self._judge()
         if len(self._blocks) >= MOST_BLOCKS:
             blocks = list(self._blocks)
             self._blocks = deque((a + b) / 2.0 for a, b in zip(blocks[::2], blocks[1::2], strict=True))
             self._length, self._stretch, self._sum = 2 * self._length, self._stretch + 1, 0.0
-        return found
+        return drift
 
     @property
     def missing(self) -> int:
@@ -89,8 +89,8 @@ class Drift:
         self._sum = max(0.0, self._sum + min(newest / scale, _CLIP) - ALLOWANCE)
         if self._sum <= allowed:
             return None
-        found, self._sum = self._sum / allowed, 0.0
-        return found
+        excess, self._sum = self._sum / allowed, 0.0
+        return excess
 
 
 def _small_sample(n: int) -> float:

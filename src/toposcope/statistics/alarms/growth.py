@@ -96,7 +96,7 @@ class Growth(Generic[K]):
 
         `usual` has the logarithm that is usual for the like of a series, where there are such.
         """
-        found = []
+        changes = []
         for key, (kind, value) in values.items():
             if not math.isfinite(value) or kind not in self.limits:
                 continue
@@ -109,10 +109,10 @@ class Growth(Generic[K]):
             self._origin.setdefault(key, now._replace(step=0))
             change = self._judge(key, now, kind)
             if change is not None:
-                found.append(change)
+                changes.append(change)
             past.append(now)
             self._count[key] = self._count.get(key, 0) + 1
-        return sorted(found, key=lambda one: -one.size)
+        return sorted(changes, key=lambda change: -change.size)
 
     def _judge(self, key: K, now: _Reference, kind: Hashable) -> Change[K] | None:
         past, count, origin = self._past[key], self._count.get(key, 0), self._origin[key]
@@ -152,7 +152,7 @@ class Level(Generic[K]):
 
     def update(self, step: int, values: Iterable[tuple[K, float]]) -> list[Change[K]]:
         """Take a checkpoint's logarithms; return those that left their level, farthest first."""
-        found = []
+        changes = []
         for key, value in values:
             if not math.isfinite(value):
                 continue
@@ -163,13 +163,13 @@ class Level(Generic[K]):
             past = self._past.get(key, [])
             if len(past) < EARLIER or len(newest) < NEWEST:
                 continue
-            level, now = float(np.median(past)), float(np.median([one for _, one in newest]))
-            own = SPREADS * 1.4826 * float(np.median(np.abs(np.array(past) - level)))
+            level, now = float(np.median(past)), float(np.median([value for _, value in newest]))
+            spread = SPREADS * 1.4826 * float(np.median(np.abs(np.array(past) - level)))
             rise, fall = now - max(level, self.usual), level - now
-            size = max(rise / max(self.up, own), fall / max(self.down, own))
+            size = max(rise / max(self.up, spread), fall / max(self.down, spread))
             if size > 1.0:
-                found.append(Change(key, level, now, newest[0][0], size))
-        return sorted(found, key=lambda one: -one.size)
+                changes.append(Change(key, level, now, newest[0][0], size))
+        return sorted(changes, key=lambda change: -change.size)
 
     def _keep(self, key: K, value: float) -> None:
         """Add a value to the reference: every value at first, then every second, then every fourth."""

@@ -103,11 +103,15 @@ class Panel(Generic[K]):
         values: Mapping[K, tuple[Hashable, float]],
     ) -> Judged[K] | None:
         past = {key: np.array(self._moves.get(key, ())) for key in moves}
-        squares = {key: float(np.mean(one**2)) for key, one in past.items() if len(one) >= 2}
+        squares = {
+            key: float(np.mean(values_of_key**2))
+            for key, values_of_key in past.items()
+            if len(values_of_key) >= 2
+        }
         by_kind: dict[Hashable, list[float]] = {}
         for key, square in squares.items():
             by_kind.setdefault(values[key][0], []).append(square)
-        typical = {kind: float(np.median(found)) for kind, found in by_kind.items()}
+        typical = {kind: float(np.median(sizes_of_kind)) for kind, sizes_of_kind in by_kind.items()}
         sizes: dict[K, float] = {}
         for key, square in squares.items():
             n = len(past[key])
@@ -119,8 +123,10 @@ class Panel(Generic[K]):
         from scipy.special import stdtr
 
         ordered = sorted(sizes, key=lambda key: -abs(sizes[key]))
-        found = tuple(Move(key, middles[key], values[key][1], sizes[key]) for key in ordered)
-        return Judged(found, min(1.0, 2.0 * len(sizes) * float(stdtr(DEGREES, -abs(found[0].size)))))
+        judged_moves = tuple(Move(key, middles[key], values[key][1], sizes[key]) for key in ordered)
+        return Judged(
+            judged_moves, min(1.0, 2.0 * len(sizes) * float(stdtr(DEGREES, -abs(judged_moves[0].size))))
+        )
 
 
 def _common(raw: Iterable[tuple[Hashable, float, float]]) -> dict[Hashable, float]:

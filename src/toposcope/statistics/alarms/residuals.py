@@ -80,14 +80,14 @@ class OneStepAhead:
 
     def update(self, value: float) -> Residual | None:
         """Take one finite value; return its residual, or None while there are too few earlier values."""
-        found = None
+        surprise = None
         if len(self._values) == LEVEL_WINDOW:
             predicted = _median(sorted(self._values))
             if len(self._residuals) >= FEWEST:
-                found = self._judge(value, predicted)
+                surprise = self._judge(value, predicted)
             self._remember(value - predicted)
         self._values.append(value)
-        return found
+        return surprise
 
     def pass_over(self, values: np.ndarray, level: float) -> int:
         """Take the values before the first whose p may be at most `level`; return how many.

@@ -22,13 +22,13 @@ def above_band(value: float, siblings: Sequence[float]) -> float:
     >>> above_band(5.0, [1.0, 1.0])
     1.0
     """
-    known = np.array([one for one in siblings if math.isfinite(one)])
-    if len(known) < FEWEST or not math.isfinite(value):
+    finite = np.array([sibling for sibling in siblings if math.isfinite(sibling)])
+    if len(finite) < FEWEST or not math.isfinite(value):
         return 1.0
-    spread = float(known.std(ddof=1))
+    spread = float(finite.std(ddof=1))
     if spread <= 0:
         return 1.0
-    size = (value - float(known.mean())) / (spread * math.sqrt(1.0 + 1.0 / len(known)))
+    size = (value - float(finite.mean())) / (spread * math.sqrt(1.0 + 1.0 / len(finite)))
     from scipy.special import stdtr
 
-    return float(stdtr(len(known) - 1, -size))
+    return float(stdtr(len(finite) - 1, -size))

@@ -370,11 +370,11 @@ def _beside(mean, added, count, factor, log_det, models):  # type: ignore[no-unt
             plain[g, k, 0] = -0.5 * (base + free * np.log(max(less, 1e-300)))
             hidden, moved = squared @ taken, part @ turned
             for d in range(len(rows)):
-                own, towards = max(room[d] - hidden[d], 0.0), dot[d] - moved[d]
-                known = _RISE * _RISE * variance * own
-                gone = towards * towards / max(own, 1e-300) * known / (1.0 + known)
+                own_room, towards = max(room[d] - hidden[d], 0.0), dot[d] - moved[d]
+                weight = _RISE * _RISE * variance * own_room
+                gone = towards * towards / max(own_room, 1e-300) * weight / (1.0 + weight)
                 squares = max(less - gone, _LEAST * whole)
-                out[g, k, d] = -0.5 * (base + np.log(1.0 + known) + free * np.log(max(squares, 1e-300)))
+                out[g, k, d] = -0.5 * (base + np.log(1.0 + weight) + free * np.log(max(squares, 1e-300)))
     return plain, out
 
 

@@ -42,8 +42,8 @@ _TINY = 1e-10
 
 def covariances(model: int, n: int) -> np.ndarray:
     """Return the covariances of a change with itself and the next n - 1 ones under a model, (n,)."""
-    phi, own, error = MODELS[model]
-    out = own * phi ** np.arange(n) / (1.0 - phi * phi)
+    phi, innovation, error = MODELS[model]
+    out = innovation * phi ** np.arange(n) / (1.0 - phi * phi)
     out[0] += 2.0 * error
     out[1:2] -= error
     return np.asarray(out)
@@ -54,16 +54,16 @@ def factors(n, models):  # type: ignore[no-untyped-def]
     """Return phi and the banded Cholesky factor of each model for n changes, (models, n, 4), and log det."""
     out, logs = np.zeros((len(models), n, 4)), np.zeros(len(models))
     for g in range(len(models)):
-        phi, own, white = models[g]
+        phi, innovation, white = models[g]
         for t in range(n):
             if t == 0:
-                whole, one, two = own / (1.0 - phi * phi) + 2.0 * white, 0.0, 0.0
+                whole, lag_one, two = innovation / (1.0 - phi * phi) + 2.0 * white, 0.0, 0.0
             else:
-                whole = own + white * (2.0 + 2.0 * phi + 2.0 * phi * phi)
-                one = -white * (1.0 + phi) ** 2 if t > 1 else -white * (1.0 + 2.0 * phi)
+                whole = innovation + white * (2.0 + 2.0 * phi + 2.0 * phi * phi)
+                lag_one = -white * (1.0 + phi) ** 2 if t > 1 else -white * (1.0 + 2.0 * phi)
                 two = phi * white if t > 1 else 0.0
             c2 = two / out[g, t - 2, 3] if t > 1 else 0.0
-            c1 = (one - c2 * out[g, t - 1, 1]) / out[g, t - 1, 3] if t > 0 else 0.0
+            c1 = (lag_one - c2 * out[g, t - 1, 1]) / out[g, t - 1, 3] if t > 0 else 0.0
             last = np.sqrt(whole - c1 * c1 - c2 * c2)
             out[g, t, 0], out[g, t, 1], out[g, t, 2], out[g, t, 3] = phi, c1, c2, last
             logs[g] += 2.0 * np.log(last)
@@ -75,25 +75,27 @@ def whitened(rows, factor):  # type: ignore[no-untyped-def]
     """Return rows (k, n) whitened by one model's `factors` (n, 4)."""
     k, n = rows.shape
     out, wide = np.empty((k, n)), min(k // 8 * 8 + 8, _AT_ONCE)
-    given, made = np.zeros((n, wide)), np.zeros((n, wide))
+    given, output = np.zeros((n, wide)), np.zeros((n, wide))
     for first in range(0, k, wide):  # each value needs the previous one, so rows are processed side by side
         last = min(first + wide, k)
         for j in range(first, last):
             for t in range(n):
                 given[t, j - first] = rows[j, t]
         for t in range(n):
-            own, one, two, size = factor[t, 0], factor[t, 1], factor[t, 2], factor[t, 3]
-            before, now, new = given[max(t - 1, 0)], given[t], made[t]
-            back, further = made[max(t - 1, 0)], made[max(t - 2, 0)]
+            first_lag, second_lag, two, size = factor[t, 0], factor[t, 1], factor[t, 2], factor[t, 3]
+            before, now, new = given[max(t - 1, 0)], given[t], output[t]
+            back, further = output[max(t - 1, 0)], output[max(t - 2, 0)]
             if t == 0:
                 for j in range(wide):
                     new[j] = now[j] / size
             else:  # the factors do not reach beyond the beginning: `two` of the second value is 0
                 for j in range(wide):
-                    new[j] = (now[j] - (own * before[j] + one * back[j]) - two * further[j]) / size
+                    new[j] = (
+                        now[j] - (first_lag * before[j] + second_lag * back[j]) - two * further[j]
+                    ) / size
         for j in range(first, last):
             for t in range(n):
-                out[j, t] = made[t, j - first]
+                out[j, t] = output[t, j - first]
     return out
 
 
@@ -245,12 +247,12 @@ def calmed(z, left, factor):  # type: ignore[no-untyped-def]
         squares += left[t] * left[t]
     size = max(median(np.abs(left)) / 0.6745, 0.7 * np.sqrt(squares / n))
     out = np.empty(n)
-    before = one = two = 0.0
+    before = previous = two = 0.0
     for t in range(n):
         excess = left[t] - min(max(left[t], -_WILD * size), _WILD * size)
-        whole = factor[t, 0] * before + factor[t, 1] * one + factor[t, 2] * two + factor[t, 3] * excess
+        whole = factor[t, 0] * before + factor[t, 1] * previous + factor[t, 2] * two + factor[t, 3] * excess
         out[t] = z[t] - whole
-        before, two, one = whole, one, excess
+        before, two, previous = whole, previous, excess
     return out
 
 

@@ -132,12 +132,12 @@ class PlannedTests:
     def _simulated(self, count: int) -> PlannedTest:
         grid = design(self._steps[:count])
         scanned = [scans(grid, changes[:, : count - 1]) for changes in self._sorts]
-        known = Reference.of(*scanned)
-        p = [known.p_values(part) for part in scanned]
+        reference = Reference.of(*scanned)
+        p = [reference.p_values(part) for part in scanned]
         spent = self._spent[count]
         threshold = min(_threshold(*sort, spent) for sort in zip(p, self._quiet, strict=True))
         self._quiet = [still & (mine > threshold) for mine, still in zip(p, self._quiet, strict=True)]
-        return PlannedTest(grid, known, threshold)
+        return PlannedTest(grid, reference, threshold)
 
     @cached_property
     def _sorts(self) -> list[np.ndarray]:

@@ -67,19 +67,23 @@ class Reference:
     @staticmethod
     def of(scanned: np.ndarray, *others: np.ndarray) -> Reference:
         """Return the reference of simulated series, scanned by `bends.scans`, and of the others."""
-        known = np.sort(scanned[:, 1:].T, axis=1)
-        ranks = np.stack([_rank(known[i], scanned[:, 1 + i]) for i in range(2)])
-        return Reference(scanned, known, ranks, tuple(Reference.of(other) for other in others))
+        sorted_scans = np.sort(scanned[:, 1:].T, axis=1)
+        ranks = np.stack([_rank(sorted_scans[i], scanned[:, 1 + i]) for i in range(2)])
+        return Reference(scanned, sorted_scans, ranks, tuple(Reference.of(other) for other in others))
 
     def p_value(self, gain: float, persistence: float, unevenness: float) -> float:
         """Return the p-value of each gain: the largest over all references."""
-        return max(known.kindly(gain, persistence, unevenness) for known in (self, *self.others))
+        return max(
+            each_reference.kindly(gain, persistence, unevenness) for each_reference in (self, *self.others)
+        )
 
     def kindly(self, gain: float, persistence: float, unevenness: float) -> float:
         """Return the share of similar series, by persistence and unevenness, that gain as much."""
         distance = np.zeros(len(self.scanned))
-        for ranks, known, value in zip(self.ranks, self.known, (persistence, unevenness), strict=True):
-            distance += (ranks - np.clip(_rank(known, value), ranks.min(), ranks.max())) ** 2
+        for ranks, sorted_values, value in zip(
+            self.ranks, self.known, (persistence, unevenness), strict=True
+        ):
+            distance += (ranks - np.clip(_rank(sorted_values, value), ranks.min(), ranks.max())) ** 2
         like = self.scanned[np.argpartition(distance, len(distance) // ALIKE)[: len(distance) // ALIKE], 0]
         share = (1.0 + float(np.sum(like >= gain))) / (len(like) + 1.0)
         start = float(np.quantile(like, 1.0 - _TAIL))
@@ -138,9 +142,11 @@ def nearest(steps: Sequence[float]) -> tuple[Reference, float] | None:
     return packaged()[near] if max(near / n, n / near) <= _NEAR else None
 
 
-def _rank(known: np.ndarray, values: np.ndarray | float) -> np.ndarray:
-    """Return the mid-rank of values among the sorted `known` ones."""
-    return (np.searchsorted(known, values, "left") + np.searchsorted(known, values, "right")) / 2.0
+def _rank(sorted_values: np.ndarray, values: np.ndarray | float) -> np.ndarray:
+    """Return the mid-rank of values among the sorted `sorted_values` ones."""
+    return (
+        np.searchsorted(sorted_values, values, "left") + np.searchsorted(sorted_values, values, "right")
+    ) / 2.0
 
 
 def reference(steps: np.ndarray) -> Reference:
@@ -150,8 +156,8 @@ def reference(steps: np.ndarray) -> Reference:
 
 @lru_cache(maxsize=64)
 def _reference(steps: tuple[float, ...]) -> Reference:
-    known = nearest(steps)
-    return simulated(np.array(steps)) if known is None else known[0]
+    stored_reference = nearest(steps)
+    return simulated(np.array(steps)) if stored_reference is None else stored_reference[0]
 
 
 def simulated(steps: np.ndarray, counts: tuple[int, int, int] = COUNTS_AT_ONCE) -> Reference:
@@ -166,9 +172,9 @@ def _false_alarms(steps: tuple[float, ...]) -> float:
     ready = nearest(steps)
     if ready is not None:
         return ready[1]
-    grid, known = design(np.array(steps)), _reference(steps)
+    grid, null_reference = design(np.array(steps)), _reference(steps)
     return max(
-        float(np.mean(known.p_values(scans(grid, np.diff(series, axis=1))) <= level_of(grid.steps)))
+        float(np.mean(null_reference.p_values(scans(grid, np.diff(series, axis=1))) <= level_of(grid.steps)))
         for series in curves(grid.steps, JUDGED_AT_ONCE).values()
     )
 

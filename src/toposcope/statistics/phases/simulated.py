@@ -50,33 +50,33 @@ def plain_series(steps: np.ndarray, count: int) -> np.ndarray:
 
     drift = np.cumsum(size * autoregressions(noise(), MOST_PHI * g.random(count) ** 0.5), axis=1)
     error = np.exp(g.uniform(np.log(0.1), np.log(_MOST_ERROR), count))[:, None]
-    own = (g.random(count) < 0.8)[:, None]
-    measured = own * np.cumsum(size * noise(), axis=1) + error * size * noise()
+    walks = (g.random(count) < 0.8)[:, None]
+    measured = walks * np.cumsum(size * noise(), axis=1) + error * size * noise()
     return np.where((g.random(count) < 0.6)[:, None], drift, measured)
 
 
 def unkind_series(steps: np.ndarray, count: int) -> np.ndarray:
     """Return simulated noise without a change, with difficult sizes or steps; see the module."""
     n = len(steps)
-    g, shape, one = rng(name="unkind reference", n=n), (count, n), (count, 1)
+    g, shape, column_shape = rng(name="unkind reference", n=n), (count, n), (count, 1)
     at, t = np.linspace(0.0, 1.0, n), (steps - steps[0]) / np.diff(steps).min() + 1.0
 
     def normal() -> np.ndarray:
         return g.standard_normal(shape)
 
-    early = at < g.uniform(0.1, 0.45, one)
-    sudden = normal() * np.where(early, np.exp(g.uniform(np.log(0.2), np.log(6.0), one)), 1.0)
+    early = at < g.uniform(0.1, 0.45, column_shape)
+    sudden = normal() * np.where(early, np.exp(g.uniform(np.log(0.2), np.log(6.0), column_shape)), 1.0)
     slow = autoregressions(normal(), np.full(count, 0.9)) * np.sqrt(1.0 - 0.9**2)
     kinds = [
-        np.where(g.random(one) < 0.75, sudden.cumsum(axis=1), sudden),
-        (np.exp(g.uniform(0.4, 1.0, one) * slow) * normal()).cumsum(axis=1),
-        g.gamma(np.broadcast_to(g.uniform(0.7, 2.0, one), shape)).cumsum(axis=1),
+        np.where(g.random(column_shape) < 0.75, sudden.cumsum(axis=1), sudden),
+        (np.exp(g.uniform(0.4, 1.0, column_shape) * slow) * normal()).cumsum(axis=1),
+        g.gamma(np.broadcast_to(g.uniform(0.7, 2.0, column_shape), shape)).cumsum(axis=1),
         autoregressions(normal(), g.uniform(0.5, 0.85, count)).cumsum(axis=1)
-        + g.uniform(1.0, 3.0, one) * normal(),
-        normal() * t ** -g.uniform(0.4, 1.1, one),
-        (normal() * t ** g.uniform(-1.1, 0.7, one)).cumsum(axis=1),
+        + g.uniform(1.0, 3.0, column_shape) * normal(),
+        normal() * t ** -g.uniform(0.4, 1.1, column_shape),
+        (normal() * t ** g.uniform(-1.1, 0.7, column_shape)).cumsum(axis=1),
     ]
-    return np.choose(g.integers(0, len(kinds), one), kinds)
+    return np.choose(g.integers(0, len(kinds), column_shape), kinds)
 
 
 def _sizes(g: np.random.Generator, steps: np.ndarray, count: int) -> np.ndarray:
@@ -103,22 +103,28 @@ def autoregressions(noise: np.ndarray, phi: np.ndarray) -> np.ndarray:
 def gentle_series(steps: np.ndarray, count: int) -> np.ndarray:
     """Return simulated gentle series without a change, (count, len(steps)); see `phases.reference`."""
     n = len(steps)
-    g, shape, one = rng(name="gentle reference", n=n), (count, n), (count, 1)
+    g, shape, column_shape = rng(name="gentle reference", n=n), (count, n), (count, 1)
     at, t = np.linspace(0.0, 1.0, n), (steps - steps[0]) / np.diff(steps).min() + 1.0
-    powers = t ** -g.uniform(0.1, 1.5, one)
+    powers = t ** -g.uniform(0.1, 1.5, column_shape)
     powers = (powers - powers.min(axis=1, keepdims=True)) / np.ptp(powers, axis=1)[:, None]
-    series = np.choose(g.integers(0, 3, one), [np.zeros(shape), powers, np.broadcast_to(t / t[-1], shape)])
-    waves = g.integers(0, 4, one)
+    series = np.choose(
+        g.integers(0, 3, column_shape), [np.zeros(shape), powers, np.broadcast_to(t / t[-1], shape)]
+    )
+    waves = g.integers(0, 4, column_shape)
     for i in range(3):
-        angle = 2.0 * np.pi * (g.uniform(_FEWEST_PERIODS, MOST_PERIODS, one) * at + g.random(one))
-        series = series + (i < waves) * g.uniform(0.1, 1.0, one) * np.sin(angle)
+        angle = (
+            2.0
+            * np.pi
+            * (g.uniform(_FEWEST_PERIODS, MOST_PERIODS, column_shape) * at + g.random(column_shape))
+        )
+        series = series + (i < waves) * g.uniform(0.1, 1.0, column_shape) * np.sin(angle)
     normal = g.standard_normal(shape)
     persisting = autoregressions(normal, g.uniform(0.3, 0.9, count))
     wandering = normal.cumsum(axis=1) / np.sqrt(n)
-    sort = g.random(one)
+    sort = g.random(column_shape)
     noise = np.where(sort < 0.6, normal, np.where(sort < 0.8, persisting, wandering))
-    series = series + np.exp(g.uniform(np.log(_NOISES[0]), np.log(_NOISES[1]), one)) * noise
-    keep = np.where(g.random(one) < 0.3, g.uniform(*_KEEPS, one), 0.0)
+    series = series + np.exp(g.uniform(np.log(_NOISES[0]), np.log(_NOISES[1]), column_shape)) * noise
+    keep = np.where(g.random(column_shape) < 0.3, g.uniform(*_KEEPS, column_shape), 0.0)
     for i in range(1, n):
         series[:, i] = keep[:, 0] * series[:, i - 1] + (1.0 - keep[:, 0]) * series[:, i]
     return series

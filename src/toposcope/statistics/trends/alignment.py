@@ -40,8 +40,8 @@ def scales(e: np.ndarray) -> np.ndarray:
         logs = np.log(np.abs(e) + 0.1 * np.median(np.abs(e), axis=0))
     places = np.arange(1.0, n + 1.0)
     basis, _ = np.linalg.qr(np.column_stack([np.ones(n), places, np.log(places)]))
-    known = np.isfinite(logs).all(axis=0)
-    return np.where(known, np.exp(basis @ (basis.T @ np.where(known, logs, 0.0))), np.nan)
+    finite = np.isfinite(logs).all(axis=0)
+    return np.where(finite, np.exp(basis @ (basis.T @ np.where(finite, logs, 0.0))), np.nan)
 
 
 def alignment_tail(e: np.ndarray, f: np.ndarray, left: float) -> tuple[float, float]:
@@ -74,12 +74,12 @@ def alignment_interval(e: np.ndarray, f: np.ndarray, left: float, level: float) 
     """
     product, power = float(np.sum(e * f)), float(np.sum(e * e + f * f)) / 2.0
     orders = _orders(e.shape[1])
-    crossed, own = (_sums(np.ascontiguousarray(a), np.ascontiguousarray(b), orders)
+    crossed, within = (_sums(np.ascontiguousarray(a), np.ascontiguousarray(b), orders)
                     for a, b in ((e, f), (np.vstack([e, f]), np.vstack([e, f]))))  # fmt: skip
     short, r = np.sqrt(left) * (1.0 - 1e-9), product / power
 
     def rejected(b: float) -> bool:
-        hits = np.count_nonzero(np.abs(crossed - b * own / 2.0) >= abs(product - b * power) * short)
+        hits = np.count_nonzero(np.abs(crossed - b * within / 2.0) >= abs(product - b * power) * short)
         return bool((hits + 1) / (ORDERS + 1) <= level)
 
     ends = []

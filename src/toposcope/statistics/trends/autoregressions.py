@@ -65,7 +65,7 @@ def fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
     The first `core` rows of the basis (the holes, then the core) are integrated out of the likelihood.
     """
     size, n = basis.shape
-    free, known = n - size, n - core
+    free, degrees = n - size, n - core
     w, filled = np.empty((size + 1, n)), np.empty((size + 1, n))
     forward, backward = np.empty((size + 1, n)), np.empty((size + 1, n))
     _scaled(x, 1.0, filled[size])
@@ -100,8 +100,8 @@ def fitted(x, basis, most, holes, core, unit):  # type: ignore[no-untyped-def]
         spread += np.log(sizes[m])
     for k in range(core):
         volume += logs[k]
-    score = known * np.log(_dot(w[size], w[size]) / known) + 2.0 * spread + volume
-    score += PENALTY * count * known / max(known - count - 1, 0.1)
+    score = degrees * np.log(_dot(w[size], w[size]) / degrees) + 2.0 * spread + volume
+    score += PENALTY * count * degrees / max(degrees - count - 1, 0.1)
     return score, p, w[size], left, _trace(w[:size], most, free), power
 
 

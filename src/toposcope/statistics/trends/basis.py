@@ -36,10 +36,10 @@ most 6.3% (51 checkpoints, three drops); with fewer in up to 9.0% (26, three dro
 def trend_family(steps: np.ndarray, rate: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return orthonormal trends as rows (most, n), the core first, and the numbers of them to choose from."""
     steps = np.asarray(steps, float)
-    known = (
+    rate_known = (
         None if rate is None or not np.isfinite(rate).all() or np.ptp(rate) == 0 else tuple(map(float, rate))
     )
-    return _trend_family(tuple(map(float, steps)), known)
+    return _trend_family(tuple(map(float, steps)), rate_known)
 
 
 @lru_cache(maxsize=64)
@@ -124,8 +124,8 @@ def _drops(rate: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         fall = -np.diff(np.log(np.maximum(rate, 1e-300)))
     beside = np.maximum(np.r_[0.0, fall[:-1]], np.r_[fall[1:], 0.0])
-    found = np.flatnonzero((fall > _DROP) & (fall > _ALONE * beside)) + 1
-    return found[(rate[found] > 0) & (found < len(rate) - 1)]
+    drops = np.flatnonzero((fall > _DROP) & (fall > _ALONE * beside)) + 1
+    return drops[(rate[drops] > 0) & (drops < len(rate) - 1)]
 
 
 def _joined(core: np.ndarray, more: np.ndarray) -> np.ndarray:

@@ -78,15 +78,15 @@ def rejections(x: np.ndarray, y: np.ndarray, steps: np.ndarray, norm: np.ndarray
         "lag scan": lag_statistics(x, y, steps)[2],
         VERDICT: test.p,
     }
-    found = {name: float(np.mean(p <= ALPHA)) for name, p in p_values.items()}
-    found[VERDICT], found[REFUSED] = float(np.mean(test.found)), float(np.mean(test.silent))
+    rates = {name: float(np.mean(p <= ALPHA)) for name, p in p_values.items()}
+    rates[VERDICT], rates[REFUSED] = float(np.mean(test.found)), float(np.mean(test.silent))
     for name, indices in (
         ("iid bootstrap", res.iid_indices(n, RESAMPLES)),
         ("block bootstrap", res.block_indices(n, RESAMPLES, res.block_length(n))),
     ):
         low, high = res.bootstrap_interval(x, y, indices)
-        found[name] = float(np.mean((low > 0) | (high < 0)))
-    return found
+        rates[name] = float(np.mean((low > 0) | (high < 0)))
+    return rates
 
 
 def calibration_matrix(
@@ -145,10 +145,10 @@ def case_rates(
     steps: np.ndarray, kind: str, case: str, simulate: Simulate, *, draws: int
 ) -> list[tuple[object, ...]]:
     """Return the rows of `calibration_matrix` for one case."""
-    found = rejections(*simulate(steps, draws), steps, _simulated_norm(steps))
+    rates = rejections(*simulate(steps, draws), steps, _simulated_norm(steps))
     rows: list[tuple[object, ...]] = []
     for test, columns in TESTS.items():
-        rate, count = found[test], draws_of(test, draws)
+        rate, count = rates[test], draws_of(test, draws)
         error = float(np.sqrt(rate * (1.0 - rate) / count))
         rows.append((kind, case, test, columns, rate, error, count, len(steps)))
     return rows

@@ -198,10 +198,10 @@ def _loud(e: np.ndarray, bar: float) -> np.ndarray:
         return np.asarray((powers.mean(axis=0) > bar * variance) & (others > OTHERS * variance))
 
 
-def _near(found: np.ndarray) -> np.ndarray:
-    """Return `found` (positions, pairs) widened by `TURN_WIDTH` on either side."""
-    out = found.copy()
+def _near(flags: np.ndarray) -> np.ndarray:
+    """Return `flags` (positions, pairs) widened by `TURN_WIDTH` on either side."""
+    out = flags.copy()
     for k in range(1, TURN_WIDTH + 1):
-        out[k:] |= found[:-k]
-        out[:-k] |= found[k:]
+        out[k:] |= flags[:-k]
+        out[:-k] |= flags[k:]
     return out

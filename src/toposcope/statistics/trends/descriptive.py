@@ -69,13 +69,13 @@ def pair_statistics(
     if len(good):
         x, y = x[:, good], np.ascontiguousarray(y[:, good])
         default = _default(x, y, steps, draws)
-        found: dict[str, np.ndarray | float] = {**default}
+        statistics: dict[str, np.ndarray | float] = {**default}
         if every:
             more, notes = _others(x, y, steps, norm, draws, default["spearman"])
-            found |= more
+            statistics |= more
             out.loc[good, "reason"] = notes
             out.loc[good, "status"] = np.where(notes == COLLINEAR_STEP, "partial", "ok")
-        for name, values in found.items():
+        for name, values in statistics.items():
             out.loc[good, name] = values
     return out
 
@@ -83,11 +83,11 @@ def pair_statistics(
 def _default(x: np.ndarray, y: np.ndarray, steps: np.ndarray, draws: Draws) -> dict[str, np.ndarray]:
     n = len(x)
     rho = stat.correlation(stat.ranks(x), stat.ranks(y))
-    found = {"spearman": rho, "naive_p": np.maximum(stat.t_p_value(rho, n - 2.0), _least_p(n))}
+    statistics = {"spearman": rho, "naive_p": np.maximum(stat.t_p_value(rho, n - 2.0), _least_p(n))}
     if draws.block:
         blocks = res.block_indices(n, draws.block, res.block_length(n))
-        found["block_low"], found["block_high"] = res.bootstrap_interval(x, y, blocks)
-    return found | {"departure_rho": departure_correlation(x, y, steps)}
+        statistics["block_low"], statistics["block_high"] = res.bootstrap_interval(x, y, blocks)
+    return statistics | {"departure_rho": departure_correlation(x, y, steps)}
 
 
 def _least_p(n: int) -> float:
@@ -126,29 +126,34 @@ def _others(
 ) -> tuple[dict[str, np.ndarray | float], np.ndarray]:
     n = len(x)
     rank_x, rank_y = stat.ranks(x), stat.ranks(y)
-    found: dict[str, np.ndarray | float] = {"pearson": stat.correlation(x, y)}
-    found["naive_low"], found["naive_high"] = res.bootstrap_interval(x, y, res.iid_indices(n, draws.iid))
+    statistics: dict[str, np.ndarray | float] = {"pearson": stat.correlation(x, y)}
+    statistics["naive_low"], statistics["naive_high"] = res.bootstrap_interval(
+        x, y, res.iid_indices(n, draws.iid)
+    )
     size = stat.effective_size(rank_x, rank_y)
-    found["effective_n"], found["effective_p"] = size, stat.t_p_value(rho, np.maximum(size - 2.0, 1e-3))
-    found["block_length"] = float(res.block_length(n))
-    found["walk_p"] = res.walk_p_value(rho, n, draws.null)
-    found["ar_p"] = res.surrogate_p_value(x, y, rho, draws.null)
-    return found, _partials(found, rank_x, rank_y, steps, norm)
+    statistics["effective_n"], statistics["effective_p"] = (
+        size,
+        stat.t_p_value(rho, np.maximum(size - 2.0, 1e-3)),
+    )
+    statistics["block_length"] = float(res.block_length(n))
+    statistics["walk_p"] = res.walk_p_value(rho, n, draws.null)
+    statistics["ar_p"] = res.surrogate_p_value(x, y, rho, draws.null)
+    return statistics, _partials(statistics, rank_x, rank_y, steps, norm)
 
 
 def _partials(
-    found: dict, rank_x: np.ndarray, rank_y: np.ndarray, steps: np.ndarray, norm: np.ndarray | None
+    statistics: dict, rank_x: np.ndarray, rank_y: np.ndarray, steps: np.ndarray, norm: np.ndarray | None
 ) -> np.ndarray:
     """Add the partial correlations given log step (in ranks: given the step), and given the norm as well."""
     clock = stat.ranks(steps[:, None])
     r, degrees = stat.partial_correlation(rank_x, rank_y, clock)
-    found["partial_step"], found["partial_step_p"] = r, stat.t_p_value(r, degrees)
+    statistics["partial_step"], statistics["partial_step_p"] = r, stat.t_p_value(r, degrees)
     notes = np.where(np.isfinite(r), "", COLLINEAR_STEP).astype(object)
     if norm is None or not np.isfinite(norm).all():
         return notes
     both = np.column_stack([clock, stat.ranks(norm[:, None])])
     r, degrees = stat.partial_correlation(rank_x, rank_y, both)
-    found["partial_norm"], found["partial_norm_p"] = r, stat.t_p_value(r, degrees)
+    statistics["partial_norm"], statistics["partial_norm_p"] = r, stat.t_p_value(r, degrees)
     if np.array_equal(both[:, 0], both[:, 1]):
         notes = np.where(notes == "", _SAME_NORM, notes)
     return notes

@@ -168,12 +168,12 @@ def persistence_left(e: np.ndarray, f: np.ndarray, trace: np.ndarray) -> np.ndar
     n, lags = len(e), len(trace)
     with np.errstate(invalid="ignore", divide="ignore"):
         e, f = (z / np.sqrt(np.sum(z * z, axis=0)) for z in (e, f))
-        own = np.sum(e * f, axis=0) ** 2 / n
+        own_part = np.sum(e * f, axis=0) ** 2 / n
         excess = np.zeros(e.shape[1])
         for k in range(1, lags + 1):
             both = np.sum(e[k:] * e[:-k], axis=0) * np.sum(f[k:] * f[:-k], axis=0)
-            excess += 2.0 * (both - trace[k - 1] - (1.0 - k / n) * own)
-        persistent = (excess > 2.0 * np.sqrt(lags) / n) & (own * n < SAME**2)
+            excess += 2.0 * (both - trace[k - 1] - (1.0 - k / n) * own_part)
+        persistent = (excess > 2.0 * np.sqrt(lags) / n) & (own_part * n < SAME**2)
         return np.where(persistent, 1.0 + excess, 1.0)
 
 
@@ -186,7 +186,7 @@ def scores(e: np.ndarray) -> np.ndarray:
     [0.65, -0.82, 0.17]
     """
     with np.errstate(invalid="ignore"):
-        known = np.abs(e) > 1e-9 * np.abs(e).max(axis=0)
+        nonzero = np.abs(e) > 1e-9 * np.abs(e).max(axis=0)
         z = np.sign(e) * normal_quantile(0.5 + stat.ranks(np.abs(e)) / (len(e) + 1) / 2.0)
-        mean = np.sum(np.where(known, z, 0.0), axis=0) / np.maximum(known.sum(axis=0), 1)
-    return np.where(known, z - mean, np.where(np.isfinite(e), 0.0, np.nan))
+        mean = np.sum(np.where(nonzero, z, 0.0), axis=0) / np.maximum(nonzero.sum(axis=0), 1)
+    return np.where(nonzero, z - mean, np.where(np.isfinite(e), 0.0, np.nan))

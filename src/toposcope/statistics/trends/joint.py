@@ -112,8 +112,8 @@ def joint_test(runs: list[RunInnovations], *, intervals: bool = True) -> Joint:
         test = _signs(sums[lag], short, shares[lag] * ALPHA) if intervals else tests[lag]
         ends = test.r, test.low, test.high
         doubt = _rest(sums[lag], short, shares[lag]) if p <= ALPHA else ""
-    found = Joint(*ends, p=p, least=float(reach), lag=lag, spikes=spikes, doubt=doubt)
-    return _widened(found) if np.mean([run.persists for run in runs]) > 0.5 else found
+    joint = Joint(*ends, p=p, least=float(reach), lag=lag, spikes=spikes, doubt=doubt)
+    return _widened(joint) if np.mean([run.persists for run in runs]) > 0.5 else joint
 
 
 def _signs(sums: _StepSums, short: float, alpha: float = 0.0) -> SignTest:
@@ -159,8 +159,8 @@ def _sums(placed: tuple[np.ndarray, list[_Placed]], lag: int) -> _StepSums:
         left = np.sqrt(group.left[0][:, a] * group.left[1][:, b])
         added = [part.sum(axis=0) for part in products_of(group.e[:, a], group.f[:, b], left)]
         sums[:, group.at[a]] += *added, np.full(len(added[0]), float(runs))
-    known = sums[3] > 0
-    return _StepSums(steps[known], sums[0, known], sums[1, known], sums[2, known] / sums[3, known])
+    nonzero = sums[3] > 0
+    return _StepSums(steps[nonzero], sums[0, nonzero], sums[1, nonzero], sums[2, nonzero] / sums[3, nonzero])
 
 
 def _rest(sums: _StepSums, short: float, share: float) -> str:
@@ -205,11 +205,11 @@ def _alignable(runs: list[RunInnovations]) -> tuple[np.ndarray, np.ndarray, floa
     return e, f, float(np.mean(left))
 
 
-def _widened(found: Joint) -> Joint:
+def _widened(joint: Joint) -> Joint:
     """Move the end of the interval that is farther from 0 `WIDER` times as far out.
 
     Whether the interval contains 0 does not change.
     """
-    high = min(found.r + WIDER * (found.high - found.r), 1.0) if found.r > 0 else found.high
-    low = max(found.r - WIDER * (found.r - found.low), -1.0) if found.r < 0 else found.low
-    return replace(found, low=low, high=high)
+    high = min(joint.r + WIDER * (joint.high - joint.r), 1.0) if joint.r > 0 else joint.high
+    low = max(joint.r - WIDER * (joint.r - joint.low), -1.0) if joint.r < 0 else joint.low
+    return replace(joint, low=low, high=high)

@@ -54,11 +54,11 @@ def lag_statistics(
     safe = np.where(np.isfinite(p), p, 1.0)
     best = safe.argmin(axis=0)
     pick = np.arange(x.shape[1])
-    known = np.isfinite(p).all(axis=0)
+    finite = np.isfinite(p).all(axis=0)
     after = lags > 0
     scan, lead = np.full(x.shape[1], np.nan), np.full(x.shape[1], np.nan)
-    if known.any():
-        scan[known], lead[known] = _largest(products[:, :, known], z[:, known], safe[:, known], after)
+    if finite.any():
+        scan[finite], lead[finite] = _largest(products[:, :, finite], z[:, finite], safe[:, finite], after)
     return lags[best], r[best, pick], scan, lead
 
 
@@ -85,8 +85,8 @@ def _largest(
         hits[part] += np.sum(drawn.max(axis=1) >= z[:, part].max(axis=0), axis=0)
         leads[part] += np.sum(drawn[:, after].max(axis=1) >= z[after][:, part].max(axis=0), axis=0)
     out = []
-    for count, own in ((hits, p), (leads, p[after])):
+    for count, p_values in ((hits, p), (leads, p[after])):
         share = count / (FLIPS + 1)
-        bound = 1.0 - (1.0 - own.min(axis=0)) ** len(own)
+        bound = 1.0 - (1.0 - p_values.min(axis=0)) ** len(p_values)
         out.append(np.where(share > TAIL, share, np.minimum(share, bound)))
     return out[0], out[1]

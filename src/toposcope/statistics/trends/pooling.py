@@ -67,19 +67,19 @@ def whitened(
 def parts_of(x: np.ndarray, y: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> list[RunPair]:
     """Return the innovations of each column of x (n, p) and of y (n,) in one run."""
     n, count = x.shape
-    known = rate_is_known(rate)
+    rate_known = rate_is_known(rate)
     if n < LEAST_LENGTH:
-        return [RunPair(too_few(n), n, rate_known=known) for _ in range(count)]
+        return [RunPair(too_few(n), n, rate_known=rate_known) for _ in range(count)]
     departure = departure_correlation(x, np.repeat(y[:, None], count, axis=1), steps)
     a, b = whitened(x, y, steps, rate)
-    pairs, out = pair_innovations(a, b, rate_known=known), []
+    pairs, out = pair_innovations(a, b, rate_known=rate_known), []
     ruled = np.flatnonzero([bool(pair.why or pair.note) for pair in pairs])
     whole = dict(zip(ruled.tolist(), whole_innovations(a.taken(ruled), b.taken(ruled)), strict=True))
     for j, pair in enumerate(pairs):
         finite = np.isfinite(pair.e).all() and np.isfinite(pair.f).all()
         free = n - int(max(a.trends[j], b.trends[j]))
         why = pair.why if finite else NOTHING_LEFT
-        out.append(RunPair(why, n, departure[j], free, known, pair, whole.get(j) if finite else None))
+        out.append(RunPair(why, n, departure[j], free, rate_known, pair, whole.get(j) if finite else None))
     return out
 
 
@@ -154,7 +154,7 @@ def _left_out(noted: list[RunPair], runs: int) -> str:
     verb = "is" if len(kinds) == 1 else "are"
     if runs == 1:
         return f"after {note} that both share {verb} removed"
-    named = " and ".join(re.split(" of | at ", one)[0] for one in kinds)
+    named = " and ".join(re.split(" of | at ", kind)[0] for kind in kinds)
     return f"after {named} that both share {verb} removed in {len(noted):,} of {runs:,} runs"
 
 

@@ -134,9 +134,9 @@ def robust_size(z: np.ndarray) -> np.ndarray:
     """
     sizes = np.abs(z)
     with np.errstate(invalid="ignore"):
-        known = sizes > 1e-9 * sizes.max(axis=0)  # a missing checkpoint has no innovation
-    count = known.sum(axis=0)
-    ranked = np.sort(np.where(known, sizes, np.inf), axis=0)
+        nonzero = sizes > 1e-9 * sizes.max(axis=0)  # a missing checkpoint has no innovation
+    count = nonzero.sum(axis=0)
+    ranked = np.sort(np.where(nonzero, sizes, np.inf), axis=0)
     places = np.stack([np.maximum(count - 1, 0) // 2, count // 2 * (count > 0)])
     medians = np.take_along_axis(ranked, places, axis=0).sum(axis=0) / 2.0
     return np.where(count > 0, medians, np.nan) / 0.6745

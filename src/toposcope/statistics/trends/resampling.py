@@ -56,13 +56,13 @@ def bootstrap_interval(
     for start in range(0, x.shape[1], _CHUNK):
         part = slice(start, start + _CHUNK)
         rho = _correlations(x[:, part], y[:, part], indices)
-        known = np.isfinite(rho)
-        whole = known.all(axis=1)
+        finite = np.isfinite(rho)
+        whole = finite.all(axis=1)
         low[start:][: len(rho)][whole], high[start:][: len(rho)][whole] = np.percentile(
             rho[whole], tails, axis=1
         )
-        for j in np.flatnonzero(~whole & known.any(axis=1)):
-            low[start + j], high[start + j] = np.percentile(rho[j, known[j]], tails)
+        for j in np.flatnonzero(~whole & finite.any(axis=1)):
+            low[start + j], high[start + j] = np.percentile(rho[j, finite[j]], tails)
     return low, high
 
 

@@ -77,8 +77,8 @@ def _refined(score: Callable[[RowMean], float], mean: RowMean) -> RowMean:
     at = KEEPS.index(mean.keep)
     low = KEEPS[at - 1] if at else KEEPS[0] - 0.15
     high = KEEPS[at + 1] if at + 1 < len(KEEPS) else 0.999
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda free: score(RowMean(keep=1.0 - np.exp(free))),
         bounds=(np.log(1.0 - high), np.log(1.0 - low)), method="bounded", options={"xatol": _REFINED},
     )  # fmt: skip
-    return RowMean(keep=float(1.0 - np.exp(found.x)))
+    return RowMean(keep=float(1.0 - np.exp(optimum.x)))

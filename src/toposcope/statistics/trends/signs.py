@@ -196,14 +196,14 @@ def detectable_r(free: int, family: int, *, alpha: float = 0.05, power: float = 
 @kernel
 def _found(e, other, r, alpha, power):  # type: ignore[no-untyped-def]
     """Return whether at least `power` of the pairs with correlation r have p <= alpha; stop once certain."""
-    rows, found, rest, row = len(e), 0, np.sqrt(1.0 - r * r), np.empty(e.shape[1])
+    rows, within_count, rest, row = len(e), 0, np.sqrt(1.0 - r * r), np.empty(e.shape[1])
     for i in range(rows):
         for t in range(len(row)):
             row[t] = e[i, t] * (r * e[i, t] + rest * other[i, t])
-        found += _within(row, alpha)
-        if found / rows >= power or (found + rows - 1 - i) / rows < power:
+        within_count += _within(row, alpha)
+        if within_count / rows >= power or (within_count + rows - 1 - i) / rows < power:
             break
-    return found / rows >= power
+    return within_count / rows >= power
 
 
 @inner_kernel

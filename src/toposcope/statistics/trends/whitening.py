@@ -163,33 +163,35 @@ def _known(whole: np.ndarray, design: _Design) -> list[np.ndarray]:
         series = fixed.copy()
         series.update(row.tobytes())
         keys.append(series.digest())
-    found = {key: known for key in keys if (known := _CACHE.get(key)) is not None}
-    new = [j for j, key in enumerate(keys) if key not in found]
+    cached = {key: rows_cached for key in keys if (rows_cached := _CACHE.get(key)) is not None}
+    new = [j for j, key in enumerate(keys) if key not in cached]
     rows = np.ascontiguousarray(whole[new])
     parts = run_blocks(lambda at: _by_rows(rows[at[0] : at[1]], design), row_blocks(len(rows)))
-    made = [np.concatenate(part) for part in zip(*parts, strict=True)]
+    whitened_parts = [np.concatenate(part) for part in zip(*parts, strict=True)]
     for i, j in enumerate(new):
-        found[keys[j]] = tuple(part[i].copy() for part in made)
+        cached[keys[j]] = tuple(part[i].copy() for part in whitened_parts)
     for key in dict.fromkeys(keys):
         _CACHE.pop(key, None)
-        _CACHE[key] = found[key]  # move to the end: the least recently used go first
+        _CACHE[key] = cached[key]  # move to the end: the least recently used go first
     while len(_CACHE) > _MOST_CACHED:
         _CACHE.pop(next(iter(_CACHE)), None)
-    return [np.array(column) for column in zip(*(found[key] for key in keys), strict=True)]
+    return [np.array(column) for column in zip(*(cached[key] for key in keys), strict=True)]
 
 
 def _by_rows(whole: np.ndarray, design: _Design) -> list[np.ndarray]:
     """Whiten each row; at uneven steps by smoothed trends where the row is a running mean."""
     holes = design.holes
-    made = list(whitened_rows(whole, design.basis, design.sizes + holes, design.order, holes, holes == 0))
+    whitened_parts = list(
+        whitened_rows(whole, design.basis, design.sizes + holes, design.order, holes, holes == 0)
+    )
     if design.even:
-        return made
+        return whitened_parts
     for j in range(len(whole)):
         row = whole[j, design.there]
         mean = _mean_of(row, design)
         if mean is not None:
-            _replace(made, j, row, orthonormal(mean.of(design.trends)), design)
-    return made
+            _replace(whitened_parts, j, row, orthonormal(mean.of(design.trends)), design)
+    return whitened_parts
 
 
 def _mean_of(row: np.ndarray, design: _Design) -> RowMean | None:
@@ -203,12 +205,14 @@ def _mean_of(row: np.ndarray, design: _Design) -> RowMean | None:
     return likeliest(score, len(row), PENALTY)
 
 
-def _replace(made: list[np.ndarray], j: int, row: np.ndarray, basis: np.ndarray, design: _Design) -> None:
+def _replace(
+    whitened_parts: list[np.ndarray], j: int, row: np.ndarray, basis: np.ndarray, design: _Design
+) -> None:
     """Put series j, whitened by other trends and counted in rows, in its place."""
     e, left, trace, place, order, _ = whitened_rows(row[None], basis, design.sizes, design.order, 0, True)
-    made[0][j], made[1][j] = 0.0, HOLE
-    made[0][j, design.there], made[1][j, design.there] = e[0], left[0]
-    made[2][j], made[3][j], made[4][j] = trace[0], place[0], order[0]
+    whitened_parts[0][j], whitened_parts[1][j] = 0.0, HOLE
+    whitened_parts[0][j, design.there], whitened_parts[1][j, design.there] = e[0], left[0]
+    whitened_parts[2][j], whitened_parts[3][j], whitened_parts[4][j] = trace[0], place[0], order[0]
 
 
 def most_order(n: int) -> int:

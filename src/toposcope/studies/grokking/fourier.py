@@ -74,12 +74,12 @@ class FourierControl(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the rows of one checkpoint."""
-        table, at, found = embedding_of(snapshot), snapshot.checkpoint, Measured()
+        table, at, measured = embedding_of(snapshot), snapshot.checkpoint, Measured()
         for draw in range(self.draws):
             for kind, values in _controls(table, at.run, draw):
                 label = Label(kind, Role.EMBEDDING, scope=Scope.MATRIX)
-                found.rows += label.rows(at, self.name, values, filtration="euclidean", draw=draw)
-        return found
+                measured.rows += label.rows(at, self.name, values, filtration="euclidean", draw=draw)
+        return measured
 
 
 def _controls(table: np.ndarray, run: str, draw: int) -> Iterator[tuple[str, dict[str, float]]]:
@@ -101,10 +101,10 @@ def embedding_of(snapshot: Snapshot) -> np.ndarray:
         If there is none, or it has fewer rows than `KEYS` frequencies need.
     """
     at = snapshot.checkpoint
-    found = [matrix.values for matrix in snapshot.matrices() if matrix.role == Role.EMBEDDING]
-    if not found:
+    embeddings = [matrix.values for matrix in snapshot.matrices() if matrix.role == Role.EMBEDDING]
+    if not embeddings:
         raise InputError(f"run {at.run!r} step {at.step:,} has no embedding matrix")
-    table = max(found, key=len)
+    table = max(embeddings, key=len)
     if len(table) // 2 < KEYS:
         raise InputError(
             f"the embedding of run {at.run!r} has {len(table):,} rows; {KEYS} frequencies need at least "
@@ -164,7 +164,7 @@ def power_share(embeddings: np.ndarray, choice: str) -> np.ndarray:
 
 def share_of(power: np.ndarray, keys: np.ndarray) -> np.ndarray:
     """Return the sum of the powers (n, frequencies) over the chosen frequencies (n, KEYS)."""
-    return np.array([row[own - 1].sum() for row, own in zip(power, keys, strict=True)])
+    return np.array([row[key - 1].sum() for row, key in zip(power, keys, strict=True)])
 
 
 def random_bars(embeddings: np.ndarray, generator: np.random.Generator) -> pd.DataFrame:
@@ -184,12 +184,12 @@ def bars_table(planes: np.ndarray) -> pd.DataFrame:
     longest, second, radius = np.moveaxis(planes, 2, 0)
     total, rest = longest.sum(axis=1), second.sum(axis=1)
     size = np.where(radius > 0, radius, 1.0)
-    one = np.where(total > 0, total, 1.0)
+    divisor = np.where(total > 0, total, 1.0)
     return pd.DataFrame({
         "longest": longest.mean(axis=1),
         "scaled": (longest / size).mean(axis=1),
         "ratio": np.where(rest > 0, total / np.where(rest > 0, rest, 1.0), np.inf),
-        "second_share": np.where(total > 0, rest / one, 1.0),
+        "second_share": np.where(total > 0, rest / divisor, 1.0),
     })  # fmt: skip
 
 

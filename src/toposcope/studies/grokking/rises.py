@@ -70,14 +70,14 @@ def place(steps: np.ndarray, values: np.ndarray, sign: int) -> LevelMove | None:
     best. A move must explain at least half of the series' sum of squares: a jump at the start of a long rise
     does not.
     """
-    known = np.isfinite(values)
-    if known.sum() < _FEWEST:
+    finite = np.isfinite(values)
+    if finite.sum() < _FEWEST:
         return None
-    steps, change = np.asarray(steps, float)[known], np.diff(values[known])
+    steps, change = np.asarray(steps, float)[finite], np.diff(values[finite])
     starts, ends = np.triu_indices(len(steps), 1)
     part = 2.0 * (steps - steps[starts, None]) / (steps[ends] - steps[starts])[:, None] - 1.0
     levels = 1.0 / (1.0 + np.exp(-_NINE * np.clip(part, -300.0, 300.0)))
-    most = np.corrcoef(np.vstack([values[known], levels]))[0, 1:] ** 2 >= _MOST
+    most = np.corrcoef(np.vstack([values[finite], levels]))[0, 1:] ** 2 >= _MOST
     if not most.any():
         return None
     starts, ends = starts[most], ends[most]
@@ -98,10 +98,10 @@ def _likelihood(change: np.ndarray, moves: np.ndarray, sign: int) -> np.ndarray:
     factor, log_det = factors(n, MODELS)
     rows = np.ascontiguousarray(np.vstack([change, moves]))
     by_model = np.empty((len(MODELS), len(moves)))
-    for model, own in enumerate(factor):
-        made = whitened(rows, own)
-        towards, room = made[1:] @ made[0], np.sum(made[1:] ** 2, axis=1)
-        whole = float(made[0] @ made[0])
+    for model, factors_of_model in enumerate(factor):
+        white = whitened(rows, factors_of_model)
+        towards, room = white[1:] @ white[0], np.sum(white[1:] ** 2, axis=1)
+        whole = float(white[0] @ white[0])
         left = np.maximum(whole - towards**2 / room, 1e-14 * whole)
         likelihood = -0.5 * (log_det[model] + n * np.log(np.maximum(left, 1e-300)))
         by_model[model] = np.where(sign * towards > 0, likelihood, -np.inf)

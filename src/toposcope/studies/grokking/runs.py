@@ -208,13 +208,13 @@ def beyond_shuffled(run: GrokkingRun, measure: str, values: np.ndarray, sign: in
     and the rank of any statistic is exact. This statistic, the height of the highest step up, is as large for
     a rise over many checkpoints as for a jump. With fewer than `LEAST_DRAWS` shuffles there is no test.
     """
-    found = detect(run.steps, values, sign)
+    rise = detect(run.steps, values, sign)
     rows = run.control[(run.control["name"] == "shuffled") & (run.control["feature"] == measure)]
     if rows["draw"].nunique() < LEAST_DRAWS:
-        return found
+        return rise
     wide = rows.pivot_table(index="step", columns="draw", values="value").reindex(run.steps)
-    own, draws = height(sign * values), [height(sign * wide[draw].to_numpy(float)) for draw in wide]
-    passed = replace(found, p_control=rank(own, draws), height=own, shuffled=max(draws))
+    own_height, draws = height(sign * values), [height(sign * wide[draw].to_numpy(float)) for draw in wide]
+    passed = replace(rise, p_control=rank(own_height, draws), height=own_height, shuffled=max(draws))
     return replace(passed, rise=place(run.steps, values, sign)) if passed.found else passed
 
 
@@ -227,14 +227,14 @@ def fall_of(steps: np.ndarray, loss: np.ndarray) -> LevelMove | None:
 def alarms(steps: np.ndarray, values: np.ndarray) -> list[tuple[float, float]]:
     """Return (step to which the change is dated, step at which the alarm was raised) of all online alarms."""
     detector = OnlineDetector(steps)
-    found = [(detector.update(step, value), float(step)) for step, value in zip(steps, values, strict=True)]
-    return [(dated, raised) for dated, raised in found if dated is not None]
+    updates = [(detector.update(step, value), float(step)) for step, value in zip(steps, values, strict=True)]
+    return [(dated, raised) for dated, raised in updates if dated is not None]
 
 
 def _online_turn(steps: np.ndarray, values: np.ndarray, sign: int) -> tuple[float | None, float | None]:
-    known = (steps > 0) & np.isfinite(values)
-    logs, levels = np.log(steps[known]), values[known]
-    start = float(steps[known][0])
+    finite = (steps > 0) & np.isfinite(values)
+    logs, levels = np.log(steps[finite]), values[finite]
+    start = float(steps[finite][0])
     for dated, raised in alarms(steps, values):
         at = np.interp(np.log([start, dated, raised]), logs, levels)
         before, after = sign * np.diff(at) / np.diff(np.log([start, dated, raised]))

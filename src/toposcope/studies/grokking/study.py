@@ -26,8 +26,8 @@ def sections(call: StudyCall, *, runs: str | None = None) -> Sequence[Section]:
         store = None if call.out is None else call.out / "stores" / "grokking"
         measured = measure(series, store, draws=DRAWS, jobs=call.jobs or 1, quiet=call.quiet)
         studied = [study_run(run) for run in measured]
-        for one in studied:
-            call.draw(figure(one), f"grokking-{one.run.name}")
+        for study in studied:
+            call.draw(figure(study), f"grokking-{study.run.name}")
         kept = None if call.out is None else call.out / "stores" / "deep"
         deep = deep_persistence.measure(series, kept, jobs=call.jobs or 1, quiet=call.quiet)
         return [*tables(studied), deep_persistence.section(deep)]

@@ -51,13 +51,13 @@ def tables(studied: Sequence[StudiedRun]) -> list[Section]:
 
 def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
     """Return what the positive control should show, judged over its runs."""
-    judged = [one.findings[HEADLINE] for one in studied if one.findings[HEADLINE].p_control is not None]
-    found = sum(one.found for one in judged)
-    chance = float(binom.sf(found - 1, len(judged), FALSE_ALARMS)) if judged else float("nan")
+    judged = [study.findings[HEADLINE] for study in studied if study.findings[HEADLINE].p_control is not None]
+    rise_count = sum(finding.found for finding in judged)
+    chance = float(binom.sf(rise_count - 1, len(judged), FALSE_ALARMS)) if judged else float("nan")
     compared = [
         row
-        for one in studied
-        for row in _compare(one.findings[HEADLINE], one.findings[LOSS])
+        for study in studied
+        for row in _compare(study.findings[HEADLINE], study.findings[LOSS])
         if row[0] == "middle" and row[3] is not None
     ]
     before = sum(row[-1] == "before" for row in compared)
@@ -66,7 +66,7 @@ def claims(studied: Sequence[StudiedRun]) -> list[Claim]:
         Claim(
             text="H1 sees a transformer find the circles of modular addition",
             source="the circles are known",
-            here=f"in {found} of {len(judged):,} runs" if judged else "no run has enough shuffles",
+            here=f"in {rise_count} of {len(judged):,} runs" if judged else "no run has enough shuffles",
             statistic=f"probability {chance:.2g} without circles",
             judgement=Standing.UNTESTED if not judged else holds(chance < FALSE_ALARMS),
         ),
@@ -86,10 +86,10 @@ def answer(studied: Sequence[StudiedRun]) -> Section:
                "to", "H1 half way", "from ", "to ", "loss begins to fall", "from  ", "to  ", "loss half way",
                "from   ", "to   ")  # fmt: skip
     rows = []
-    for one in studied:
-        bar, loss = one.findings[HEADLINE], one.findings[LOSS]
+    for study in studied:
+        bar, loss = study.findings[HEADLINE], study.findings[LOSS]
         judged = bar.p_control, bar.height, bar.shuffled
-        rows.append((one.run.name, *judged, *_rise_cells(bar.rise), *_rise_cells(loss.rise)))
+        rows.append((study.run.name, *judged, *_rise_cells(bar.rise), *_rise_cells(loss.rise)))
     note = (
         f"{_level(studied)} The height of a series is its highest step up: the mean after a checkpoint "
         "minus the mean before, scaled to have equal noise at every checkpoint. So a rise over many "
@@ -104,26 +104,29 @@ def answer(studied: Sequence[StudiedRun]) -> Section:
 
 def _verdict(studied: Sequence[StudiedRun]) -> str:
     """Say in how many runs H1 rises beyond its shuffles."""
-    judged = [one.findings[HEADLINE] for one in studied if one.findings[HEADLINE].p_control is not None]
+    judged = [study.findings[HEADLINE] for study in studied if study.findings[HEADLINE].p_control is not None]
     if not judged:
         return f"Not judged: no run has the {LEAST_DRAWS} shuffles that a level of 5% needs"
-    found = sum(finding.found for finding in judged)
-    if not found:
+    rise_count = sum(finding.found for finding in judged)
+    if not rise_count:
         return f"H1 rises beyond its shuffled residues in none of {len(judged):,} runs, at a level of 5%"
-    return f"H1 rises beyond its shuffled residues in {found} of {len(judged):,} runs, each at a level of 5%"
+    return (
+        f"H1 rises beyond its shuffled residues in {rise_count} of {len(judged):,} runs, each at a "
+        f"level of 5%"
+    )
 
 
 def _level(studied: Sequence[StudiedRun]) -> str:
     """Return a sentence on the power of so many runs, and on the result without topology."""
-    judged = [one for one in studied if one.findings[HEADLINE].p_control is not None]
+    judged = [study for study in studied if study.findings[HEADLINE].p_control is not None]
     if not judged:
         return "No test was possible."
-    found = sum(one.findings[HEADLINE].found for one in judged)
-    chance = float(binom.sf(found - 1, len(judged), FALSE_ALARMS))
-    power = sum(one.findings[HEADLINE[0], "power"].found for one in judged)
+    rise_count = sum(study.findings[HEADLINE].found for study in judged)
+    chance = float(binom.sf(rise_count - 1, len(judged), FALSE_ALARMS))
+    power = sum(study.findings[HEADLINE[0], "power"].found for study in judged)
     return (
         f"The series is the longest bar over the plane's radius, for the {KEYS} frequencies with the most "
-        f"power at each checkpoint. Without circles, {found} or more of {len(judged):,} runs have "
+        f"power at each checkpoint. Without circles, {rise_count} or more of {len(judged):,} runs have "
         f"probability {chance:.2g}. The power share of the same frequencies, which needs no topology, "
         f"passes in {power}."
     )
@@ -134,13 +137,13 @@ def detection(studied: Sequence[StudiedRun]) -> Section:
     columns = ("run", "series", "frequencies chosen at", "p among shuffled", "search: first turn", "from",
                "to", "search: p", "online: dated to", "online: raised at")  # fmt: skip
     rows = [
-        (one.run.name, _WORDS[measure], CHOICES.get(choice, ""), *_cells(finding))
-        for one in studied
-        for (choice, measure), finding in one.findings.items()
+        (study.run.name, _WORDS[measure], CHOICES.get(choice, ""), *_cells(finding))
+        for study in studied
+        for (choice, measure), finding in study.findings.items()
     ]
-    searched = [one.findings[HEADLINE].first is not None for one in studied]
-    online = [one.findings[HEADLINE].raised is not None for one in studied]
-    loss = [one.findings[LOSS].first is not None for one in studied]
+    searched = [study.findings[HEADLINE].first is not None for study in studied]
+    online = [study.findings[HEADLINE].raised is not None for study in studied]
+    loss = [study.findings[LOSS].first is not None for study in studied]
     note = (
         f"The general search for changes finds H1's turn in {sum(searched)} of {len(studied)} runs and that "
         f"of the held-out loss in {sum(loss)}; the online detector raises an alarm on H1 in {sum(online)}. "
@@ -166,12 +169,12 @@ def _rise_cells(rise: LevelMove | None) -> tuple[float | None, ...]:
 def _solution(studied: Sequence[StudiedRun]) -> str:
     """Say how close the last checkpoints are to circles: without circles there is nothing to detect."""
     parts = []
-    for one in studied:
-        reached = one.bars["last"]["scaled"].iloc[-1] / circle_bar(one.run.residues)
-        keys = key_frequencies(one.run.power[-1])
-        share = power_of(one.run, "last")[-1]
+    for study in studied:
+        reached = study.bars["last"]["scaled"].iloc[-1] / circle_bar(study.run.residues)
+        keys = key_frequencies(study.run.power[-1])
+        share = power_of(study.run, "last")[-1]
         parts.append(
-            f"{one.run.name}: bars {100 * reached:.0f}% of a circle's, {100 * share:.0f}% of the "
+            f"{study.run.name}: bars {100 * reached:.0f}% of a circle's, {100 * share:.0f}% of the "
             f"embedding's variance on frequencies {', '.join(map(str, sorted(keys.tolist())))}"
         )
     return f"At the last checkpoint: {'; '.join(parts)}."
@@ -184,18 +187,18 @@ def lags(studied: Sequence[StudiedRun]) -> Section:
     rows: list[tuple[object, ...]] = []
     gaps: dict[tuple[str, str], list[float | None]] = {}
     for measure in (HEADLINE[1], "power"):
-        for one in studied:
-            for row in _compare(one.findings[HEADLINE[0], measure], one.findings[LOSS]):
-                rows.append((one.run.name, _WORDS[measure], *row))
+        for study in studied:
+            for row in _compare(study.findings[HEADLINE[0], measure], study.findings[LOSS]):
+                rows.append((study.run.name, _WORDS[measure], *row))
                 gaps.setdefault((measure, row[0]), []).append(row[3])
-    spacing = max(float(np.diff(one.run.steps).max()) for one in studied)
+    spacing = max(float(np.diff(study.run.steps).max()) for study in studied)
     notes = [
         f"Difference: the series' step minus the held-out loss's; checkpoints are {spacing:g} steps apart. "
         "From-to combines the ends of both 95% sets."
     ]
     for (measure, compared), values in gaps.items():
-        known = np.array([value for value in values if value is not None], float)
-        notes.append(_over_runs(_WORDS[measure], compared, known, len(values)))
+        known_lags = np.array([value for value in values if value is not None], float)
+        notes.append(_over_runs(_WORDS[measure], compared, known_lags, len(values)))
     return Section("Steps between H1 and the held-out loss", columns, tuple(rows), " ".join(notes))
 
 
@@ -234,12 +237,12 @@ def _over_runs(series: str, compared: str, gaps: np.ndarray, runs: int) -> str:
         return f"{series}, compared at the {compared}: no run has both."
     mean = float(gaps.mean())
     where = "after" if mean > 0 else "before" if mean < 0 else "from"
-    said = f"Compared at the {compared}, {series} moves {abs(mean):,.0f} steps {where} the held-out loss"
+    sentence = f"Compared at the {compared}, {series} moves {abs(mean):,.0f} steps {where} the held-out loss"
     if len(gaps) == 1:
-        return f"{said} in the one run that has both; another seed may differ."
+        return f"{sentence} in the one run that has both; another seed may differ."
     half = float(student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / np.sqrt(len(gaps)))
     return (
-        f"{said} on average over {len(gaps):,} of {runs:,} runs "
+        f"{sentence} on average over {len(gaps):,} of {runs:,} runs "
         f"(95% interval over runs {mean - half:,.0f} to {mean + half:,.0f})."
     )
 
@@ -250,8 +253,8 @@ def false_alarms(studied: Sequence[StudiedRun]) -> Section:
                "beyond the stated rate")  # fmt: skip
     rows, beyond = [], []
     for kind, name in CONTROLS.items():
-        counts = [control(one.run, kind) for one in studied]
-        total = sum(one.run.control["draw"].nunique() for one in studied)
+        counts = [control(study.run, kind) for study in studied]
+        total = sum(study.run.control["draw"].nunique() for study in studied)
         for measure in counts[0]:
             shares = [_share(sum(count[measure][i] for count in counts), total) for i in (0, 1)]
             worse = any(low > FALSE_ALARMS for _, low, _ in shares)
@@ -283,11 +286,11 @@ def checkpoints(studied: Sequence[StudiedRun]) -> Section:
     columns = ["run", "step", "loss", "held-out loss"]
     columns += [f"{name}, {choice}" for choice in CHOICES for name in ("longest", "/ radius", "ratio")]
     rows = []
-    for one in studied:
-        cells = [one.bars[choice][name] for choice in CHOICES for name in ("longest", "scaled", "ratio")]
-        for i, step in enumerate(one.run.steps):
-            values = [one.run.loss[i], one.run.heldout_loss[i], *(cell.iloc[i] for cell in cells)]
-            rows.append((one.run.name, int(step), *(float(v) if np.isfinite(v) else None for v in values)))
+    for study in studied:
+        cells = [study.bars[choice][name] for choice in CHOICES for name in ("longest", "scaled", "ratio")]
+        for i, step in enumerate(study.run.steps):
+            values = [study.run.loss[i], study.run.heldout_loss[i], *(cell.iloc[i] for cell in cells)]
+            rows.append((study.run.name, int(step), *(float(v) if np.isfinite(v) else None for v in values)))
     note = (
         f"Means over the {KEYS} planes of the frequencies chosen at {CHOICES['own']} (own) or at "
         f"{CHOICES['last']} (last). Longest: in the embedding's units. Ratio: the longest bars over the "

@@ -98,14 +98,14 @@ def _claims(study: Study) -> list[Claim]:
         return []
     trends = trend_table(study.series, targets=[study.target], columns=columns, every=True)
     families = study.families[study.families["target"] == study.target].set_index("column")
-    found = []
+    claims = []
     for column, label in QUESTIONS:
         if column not in columns or column not in families.index:
             continue
         mine, line = trends[trends["column"] == column], families.loc[[column]].to_dict("records")[0]
         rho = mine["spearman"].dropna()
         there = int((mine["naive_p"] < LEVEL).sum())
-        found.append(
+        claims.append(
             Claim(
                 text=f"The {label} of the loss surface moves with the {study.labels.label(study.target)}",
                 source="expected",
@@ -119,7 +119,7 @@ def _claims(study: Study) -> list[Claim]:
                 else Standing.UNTESTED,
             )
         )
-    return found
+    return claims
 
 
 def _answer(study: Study) -> Section:

@@ -35,8 +35,8 @@ def recipe_of(path: str) -> tuple[str, str]:
     >>> recipe_of("a/train_seed42.log")
     ('a/train_.log', 'seed42')
     """
-    found = _SEED.search(path)
-    return (_SEED.sub("", path), found[0]) if found else (path, "")
+    match = _SEED.search(path)
+    return (_SEED.sub("", path), match[0]) if match else (path, "")
 
 
 def read_runs(folder: Path) -> list[PublicRun]:
@@ -52,10 +52,10 @@ def read_runs(folder: Path) -> list[PublicRun]:
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder", remedy="give a folder of logs")
-    found = list(_of_tables(folder) if _table(folder, "curves") else _of_logs(folder))
-    if not found:
+    runs_read = list(_of_tables(folder) if _table(folder, "curves") else _of_logs(folder))
+    if not runs_read:
         raise InputError(f"{folder} holds no log with a loss", remedy="give a folder of logs")
-    return found
+    return runs_read
 
 
 def _table(folder: Path, name: str) -> Path | None:
@@ -63,11 +63,11 @@ def _table(folder: Path, name: str) -> Path | None:
 
 
 def _of_tables(folder: Path) -> Iterator[PublicRun]:
-    curves, known = _table(folder, "curves"), _table(folder, "runs")
+    curves, run_file = _table(folder, "curves"), _table(folder, "runs")
     assert curves is not None
     try:
         logged = pd.read_csv(curves).rename(columns={"train_loss": "loss"})
-        named = pd.read_csv(known)[["run", "path"]].astype(str) if known else pd.DataFrame()
+        named = pd.read_csv(run_file)[["run", "path"]].astype(str) if run_file else pd.DataFrame()
         paths = dict(zip(named["run"], named["path"], strict=True)) if len(named) else {}
         groups = list(logged[["run", "step", "loss"]].groupby("run", sort=True))
     except (OSError, ValueError, KeyError) as error:
@@ -94,8 +94,8 @@ def _run(name: str, path: str, table: pd.DataFrame) -> Iterator[PublicRun]:
     """Yield the run if it has enough losses."""
     if "loss" not in table:
         return
-    known = table.loc[np.isfinite(table[["step", "loss"]].to_numpy(float)).all(axis=1), ["step", "loss"]]
-    log = known.astype(float).sort_values("step", kind="stable").reset_index(drop=True)
+    finite = table.loc[np.isfinite(table[["step", "loss"]].to_numpy(float)).all(axis=1), ["step", "loss"]]
+    log = finite.astype(float).sort_values("step", kind="stable").reset_index(drop=True)
     if len(log) >= LEAST:
         recipe, seed = recipe_of(path)
         yield PublicRun(name, str(Path(path).parent), recipe, seed, log)

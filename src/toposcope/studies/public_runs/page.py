@@ -87,9 +87,9 @@ def _stopped(spoken: Alarms) -> Claim:
 
 
 def _inside(held: Sequence[ForecastCoverage]) -> Claim:
-    inside, number = sum(one.inside for one in held), sum(one.intervals for one in held)
+    inside, number = sum(score.inside for score in held), sum(score.intervals for score in held)
     low, high = coverage_interval(held)
-    runs = max((one.runs for one in held), default=0)
+    runs = max((score.runs for score in held), default=0)
     return Claim(
         text="90% intervals contain 87 to 93% of the final losses",
         source="wanted",
@@ -100,13 +100,14 @@ def _inside(held: Sequence[ForecastCoverage]) -> Claim:
 
 
 def _shared(shared: Sequence[SharedStep]) -> Claim:
-    common = [one for one in shared if one.spikes > 1 and one.p_holm < 0.05]
-    spikes = sum(one.spikes for one in shared)
+    common = [spike for spike in shared if spike.spikes > 1 and spike.p_holm < 0.05]
+    spikes = sum(spike.spikes for spike in shared)
     return Claim(
         text="A spike has its cause in its own run",
         source="often assumed",
         here=f"{len(common):,} steps at which runs spike together",
-        statistic=f"{sum(one.spikes for one in common)} of {spikes} spikes are at these steps (Holm over all "
+        statistic=f"{sum(spike.spikes for spike in common)} of {spikes} spikes are at these steps (Holm "
+        f"over all "
         f"steps); {MANY} spikes are needed to say that none is shared",
         judgement=Standing.FAILS if common else holds(True) if spikes >= MANY else Standing.UNTESTED,
     )
@@ -133,10 +134,10 @@ def _noise(worth: Differences) -> Claim:
 
 
 def _runs(runs: Sequence[PublicRun]) -> Section:
-    losses = np.array([len(one.log) for one in runs])
+    losses = np.array([len(run.log) for run in runs])
     rows = (
         ("runs with a loss", len(runs)),
-        ("folders", len({one.group for one in runs})),
+        ("folders", len({run.group for run in runs})),
         ("median number of losses", int(np.median(losses))),
         (f"runs with more than {LEAST_LOSSES} losses", int((losses > LEAST_LOSSES).sum())),
     )
@@ -156,9 +157,9 @@ def _alarms(spoken: Alarms) -> Section:
 
 def _forecasts(held: Sequence[ForecastCoverage]) -> Section:
     rows = [
-        (f"{one.cut:.0%}", one.runs, f"{100 * one.error:.1f}", f"{100 * one.last_value:.1f}",
-         _share(one.inside, one.intervals) if one.intervals else "", f"{100 * one.half_width:.1f}")
-        for one in held
+        (f"{score.cut:.0%}", score.runs, f"{100 * score.error:.1f}", f"{100 * score.last_value:.1f}",
+         _share(score.inside, score.intervals) if score.intervals else "", f"{100 * score.half_width:.1f}")
+        for score in held
     ]  # fmt: skip
     return Section(
         "Forecasts from a run alone, without its plan",
@@ -178,8 +179,8 @@ def _forecasts(held: Sequence[ForecastCoverage]) -> Section:
 
 
 def _spikes(shared: Sequence[SharedStep]) -> Section:
-    most = sorted(shared, key=lambda one: one.p)[:_SHOWN]
-    rows = [(one.step, one.spikes, one.logged, one.expected, one.p_holm) for one in most]
+    most = sorted(shared, key=lambda spike: spike.p)[:_SHOWN]
+    rows = [(spike.step, spike.spikes, spike.logged, spike.expected, spike.p_holm) for spike in most]
     return Section(
         "Steps at which many runs spike",
         ("step", "runs that spike", "runs that log it", "expected", "p, Holm"),

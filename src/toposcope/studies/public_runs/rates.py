@@ -82,7 +82,7 @@ def coverage_interval(held: Sequence[ForecastCoverage]) -> tuple[float, float]:
 
     The forecasts of one run from several shares of its training are not independent, so a run counts once.
     """
-    rows = pd.DataFrame([row for one in held for row in one.held], columns=["run", "inside"])
+    rows = pd.DataFrame([row for score in held for row in score.held], columns=["run", "inside"])
     shares = rows.groupby("run")["inside"].mean().to_numpy(float)
     if len(shares) < 2:
         return 0.0, 1.0
@@ -125,15 +125,19 @@ def _forecast(curve: Curve, cut: float) -> tuple[float, float, float, bool, bool
     seen = curve.seen(cut * curve.horizon)
     if len(seen.step) < LEAST_SEEN:
         return None
-    made, actual = forecast(Auto(), seen), curve.final_loss()
-    if made.status == "failed":
+    prediction, actual = forecast(Auto(), seen), curve.final_loss()
+    if prediction.status == "failed":
         return None
     last = LastValue().predict(seen).final
-    known = math.isfinite(made.low) and math.isfinite(made.high)
-    half = (math.log(made.high) - math.log(made.low)) / 2 if known and made.low > 0 else math.nan
+    bounded = math.isfinite(prediction.low) and math.isfinite(prediction.high)
+    half = (
+        (math.log(prediction.high) - math.log(prediction.low)) / 2
+        if bounded and prediction.low > 0
+        else math.nan
+    )
     return (
-        cut, abs(made.final / actual - 1), abs(last / actual - 1), known,
-        known and made.low <= actual <= made.high, half,
+        cut, abs(prediction.final / actual - 1), abs(last / actual - 1), bounded,
+        bounded and prediction.low <= actual <= prediction.high, half,
     )  # fmt: skip
 
 
@@ -211,9 +215,15 @@ class Differences:
         """Return the share of pairs that differ by more, with Student's 95% interval over the recipes."""
         if self.groups < 2:
             return (math.nan,) * 3
-        own = np.bincount(self.recipe, self.weights * (self.sizes > size))
-        half = float(student_quantile(0.975, len(own) - 1) * own.std(ddof=1) / math.sqrt(len(own)))
-        return float(own.mean()), max(float(own.mean()) - half, 0.0), min(float(own.mean()) + half, 1.0)
+        by_recipe = np.bincount(self.recipe, self.weights * (self.sizes > size))
+        half = float(
+            student_quantile(0.975, len(by_recipe) - 1) * by_recipe.std(ddof=1) / math.sqrt(len(by_recipe))
+        )
+        return (
+            float(by_recipe.mean()),
+            max(float(by_recipe.mean()) - half, 0.0),
+            min(float(by_recipe.mean()) + half, 1.0),
+        )
 
 
 def differences(runs: Sequence[PublicRun]) -> Differences:
@@ -225,17 +235,17 @@ def differences(runs: Sequence[PublicRun]) -> Differences:
     finals = [values for group in recipes.values() if len(values := _finals(group)) > 1]
     if not finals:
         return Differences(0, 0, math.nan, np.empty(0), np.empty(0), np.empty(0, int))
-    pairs = [np.abs(np.subtract.outer(one, one))[np.triu_indices(len(one), 1)] for one in finals]
-    weights = [np.full(len(one), 1 / len(one)) for one in pairs]
-    free = sum(len(one) - 1 for one in finals)
-    sd = math.sqrt(sum(((one - one.mean()) ** 2).sum() for one in finals) / free)
+    pairs = [np.abs(np.subtract.outer(final, final))[np.triu_indices(len(final), 1)] for final in finals]
+    weights = [np.full(len(pair), 1 / len(pair)) for pair in pairs]
+    free = sum(len(final) - 1 for final in finals)
+    sd = math.sqrt(sum(((final - final.mean()) ** 2).sum() for final in finals) / free)
     return Differences(
         len(finals),
         sum(map(len, finals)),
         sd,
         np.concatenate(pairs),
         np.concatenate(weights),
-        np.repeat(np.arange(len(pairs)), [len(one) for one in pairs]),
+        np.repeat(np.arange(len(pairs)), [len(pair) for pair in pairs]),
     )
 
 

@@ -84,14 +84,14 @@ def states(event: TrainingStep) -> tuple[np.ndarray, list[np.ndarray]]:
     from safetensors.torch import load_file
 
     tokens = load_file(event.folder / "heldout.safetensors")["tokens"].flatten(0, 1)[:, :-1].long()
-    model, found = event.model, []
+    model, streams = event.model, []
     with torch.no_grad():
         stream = model.token_emb(tokens) + model.pos_emb.weight[: tokens.shape[1]]
-        found.append(stream)
+        streams.append(stream)
         for block in model.layers:
             stream = block(stream)
-            found.append(stream)
-    return tokens.flatten().numpy(), [layer.flatten(0, 1).double().numpy() for layer in found]
+            streams.append(stream)
+    return tokens.flatten().numpy(), [layer.flatten(0, 1).double().numpy() for layer in streams]
 
 
 def counts(clouds: Sequence[np.ndarray]) -> Iterable[Row]:
@@ -128,8 +128,8 @@ def falls(rows: pd.DataFrame) -> pd.DataFrame:
     wide = rows.pivot_table(index=keys, columns="layer", values="b0")
     wide = wide[wide[0] >= LEAST_CLUSTERS]
     least = wide.drop(columns=0).min(axis=1)
-    found = pd.DataFrame({"to_one": 100.0 * (least == 1), "fall": np.log2(wide[0] / least)})
-    return found.groupby(["seed", "step", "cloud"]).mean().reset_index()
+    fall_rows = pd.DataFrame({"to_one": 100.0 * (least == 1), "fall": np.log2(wide[0] / least)})
+    return fall_rows.groupby(["seed", "step", "cloud"]).mean().reset_index()
 
 
 def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
@@ -139,8 +139,8 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
     the spectrum tells as much; if the tokens' means do, it is the tokens that cluster, and no topology is
     needed. A Gaussian has no clusters, so its b0 starts high and can fall far.
     """
-    found, last = falls(rows), int(rows["step"].max())
-    kinds = [found[(found["step"] == step) & (found["cloud"] == cloud)].set_index("seed")
+    fall_rows, last = falls(rows), int(rows["step"].max())
+    kinds = [fall_rows[(fall_rows["step"] == step) & (fall_rows["cloud"] == cloud)].set_index("seed")
              for step, cloud in ((last, REAL), (0, REAL), (last, TWIN), (last, TOKENS))]  # fmt: skip
     fall = Claim(
         text="b0 falls through depth in trained transformers, and not in untrained ones",
@@ -161,7 +161,7 @@ def _compared(kinds: Sequence[pd.Series], form: str, least: float, unit: str) ->
     """Return what is found, the statistic and the judgement: of trained, untrained, and both nulls."""
     trained, untrained, *nulls = kinds
     beside = [trained - other for other in nulls]
-    over = [mean_interval(one)[1] for one in beside]
+    over = [mean_interval(values)[1] for values in beside]
     return {
         "here": f"{shown(trained, form)}{unit}; untrained {shown(untrained, form)}",
         "statistic": f"{len(trained)} runs; minus untrained {shown(trained - untrained, '+' + form)}, "

@@ -41,15 +41,15 @@ DRAWS = 2000
 
 def plans(seeds: int) -> list[RunPlan]:
     """Return runs of a small model for every rate and batch size, at a constant rate after the warm-up."""
-    found = []
+    run_plans = []
     for rate, batch in product(RATES, BATCHES):
         recipe = replace(
             BASE, models=(SHAPE,), steps=2 * ITERATES, checkpoint_every=ITERATES, batch_size=batch,
             learning_rate=rate, final_learning_rate=rate, heldout_fraction=TEXT_HELD_OUT,
         )  # fmt: skip
         name = f"rate-{rate:g}-batch-{batch}"
-        found.append(RunPlan(name, with_seeds(recipe, min(seeds, SEEDS)), {NAME: Iterates}))
-    return found
+        run_plans.append(RunPlan(name, with_seeds(recipe, min(seeds, SEEDS)), {NAME: Iterates}))
+    return run_plans
 
 
 class Iterates:

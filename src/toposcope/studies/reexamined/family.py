@@ -86,7 +86,7 @@ def _measured(recipe: TrainingRecipe, measures: Mapping[str, Measure]) -> dict[s
 
     with tempfile.TemporaryDirectory() as scratch:
         train(recipe, scratch, on_step=note)
-    return {claim: pd.DataFrame(found) for claim, found in rows.items()}
+    return {claim: pd.DataFrame(rows_of_claim) for claim, rows_of_claim in rows.items()}
 
 
 def _read(path: Path) -> pd.DataFrame:

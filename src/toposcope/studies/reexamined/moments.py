@@ -43,7 +43,9 @@ def plans(seeds: int) -> list[RunPlan]:
     """Return the runs of the base recipe, and runs at a rate of 0, whose networks stay untrained."""
     still = replace(BASE, learning_rate=0.0, final_learning_rate=0.0, weight_decay=0.0)
     recipes = {LEARNING: BASE, STILL: still}
-    return [RunPlan(name, with_seeds(one, seeds), {NAME: lambda: measure}) for name, one in recipes.items()]
+    return [
+        RunPlan(name, with_seeds(recipe, seeds), {NAME: lambda: measure}) for name, recipe in recipes.items()
+    ]
 
 
 def measure(event: TrainingStep) -> Iterable[Row]:
@@ -77,15 +79,15 @@ def moments_of(event: TrainingStep) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     from safetensors.numpy import load_file
 
     (state,) = (event.folder / "state").glob("*.safetensors")
-    kept, start, found = load_file(state), 0, {}
+    kept, start, moments_by_name = load_file(state), 0, {}
     for name, parameter in event.model.named_parameters():
         stop = start + parameter.numel()
         shape = tuple(parameter.shape)
         if len(shape) == 2:
             first, second = (kept[f"{key}_moment"][start:stop] for key in ("first", "second"))
-            found[name] = first.reshape(shape), second.reshape(shape)
+            moments_by_name[name] = first.reshape(shape), second.reshape(shape)
         start = stop
-    return found
+    return moments_by_name
 
 
 def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
@@ -103,18 +105,18 @@ def _tested(rows: pd.DataFrame, columns: Iterable[str], targets: Iterable[str] =
     frame = rows.assign(run="seed" + rows["seed"].astype(str))
     names, losses = list(columns), list(targets)
     table = from_frame(frame, features=names, targets=tuple(losses))
-    found = family_table(table, targets=losses, columns=names)
+    verdicts = family_table(table, targets=losses, columns=names)
     lags = lag_table(table, targets=losses, columns=names)
     led = lags.dropna(subset="lead_p").groupby(["target", "column"])["lead_p"]
     first, runs = led.apply(lambda p: int((p < LEVEL).sum())), led.count()
-    keys = list(zip(found["target"], found["column"], strict=True))
-    found["first_in"] = [int(first.get(key, 0)) for key in keys]
-    found["led_of"] = [int(runs.get(key, 0)) for key in keys]
-    return found
+    keys = list(zip(verdicts["target"], verdicts["column"], strict=True))
+    verdicts["first_in"] = [int(first.get(key, 0)) for key in keys]
+    verdicts["led_of"] = [int(runs.get(key, 0)) for key in keys]
+    return verdicts
 
 
 def _claim(rows: pd.DataFrame, tested: pd.DataFrame, untrained: pd.DataFrame, stem: str, label: str) -> Claim:
-    mine, still = (one[one["column"].isin((stem, f"{stem}_excess"))] for one in (tested, untrained))
+    mine, still = (part[part["column"].isin((stem, f"{stem}_excess"))] for part in (tested, untrained))
     beside = tested[tested["column"].isin(BASELINES) & (tested["verdict"] == "adds")]
     best = mine.sort_values("p_holm").iloc[0]
     led = int(mine["first_in"].sum()), int(mine["led_of"].sum())
@@ -144,8 +146,8 @@ def _judgement(as_written: bool, verdict: str, baselines_add: bool) -> Standing:
 
 def _naive(rows: pd.DataFrame, column: str, target: str) -> tuple[float, float]:
     """Return Spearman's correlation over a run's checkpoints, and the share of runs with p < .05: means."""
-    found = [spearmanr(run[column], run[target]) for _, run in rows.groupby("seed")]
-    rho, p = (np.array([getattr(one, name) for one in found]) for name in ("statistic", "pvalue"))
+    tests = [spearmanr(run[column], run[target]) for _, run in rows.groupby("seed")]
+    rho, p = (np.array([getattr(test, name) for test in tests]) for name in ("statistic", "pvalue"))
     return float(rho.mean()), float((p < LEVEL).mean())
 
 

@@ -123,18 +123,18 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
     `peak` is by how much the largest H1 total of the first quarter exceeds the start and the end, in units of
     the mean H1 total of the run; the end is the mean of the last quarter.
     """
-    found = []
+    rows_of_runs = []
     for (seed, condition, cloud), run in rows.sort_values("at").groupby(["seed", "condition", "cloud"]):
         ends = int(EARLY * run["at"].max())
         h1, changed, moved = (run[name].to_numpy(float) for name in ("h1", "changed", "moved"))
         level = max(h1[0], h1[-ends:].mean())
-        found.append({
+        rows_of_runs.append({
             "seed": seed, "condition": condition, "cloud": cloud,
             "peak": (h1[1 : ends + 1].max() - level) / h1.mean(),
             "changed": changed[1 : ends + 1].sum() / changed[1:].sum(),
             "moved": moved[1 : ends + 1].sum() / moved[1:].sum(),
         })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(rows_of_runs)
 
 
 def of_kind(found: pd.DataFrame, condition: str, cloud: str) -> pd.DataFrame:
@@ -144,9 +144,9 @@ def of_kind(found: pd.DataFrame, condition: str, cloud: str) -> pd.DataFrame:
 
 def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
     """Judge both halves of the claim: H1 peaks early, and most of its change is early."""
-    found = summary(rows)
-    real, twin = (of_kind(found, TUNED, cloud) for cloud in ("real", "twin"))
-    same = of_kind(found, SAME, "real")
+    peaks = summary(rows)
+    real, twin = (of_kind(peaks, TUNED, cloud) for cloud in ("real", "twin"))
+    same = of_kind(peaks, SAME, "real")
     over = [real["peak"] - twin["peak"], real["peak"] - same["peak"]]
     peak = Claim(
         text="H1 has a transient peak early in fine-tuning",
@@ -167,7 +167,7 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
         f"{shown(100 * same['changed'], '.0f')}%",
         judgement=_judgement(mean_interval(real["changed"]), 0.5, over),
     )
-    return [peak, early], [_table(found)]
+    return [peak, early], [_table(peaks)]
 
 
 def _judgement(interval: tuple[float, float, float], least: float, over: Sequence[pd.Series]) -> Standing:
@@ -181,11 +181,11 @@ def _judgement(interval: tuple[float, float, float], least: float, over: Sequenc
     return Standing.HOLDS if beyond else Standing.OUTDONE
 
 
-def _table(found: pd.DataFrame) -> Section:
+def _table(peaks: pd.DataFrame) -> Section:
     lines = []
     for condition, label in CONDITIONS.items():
         for cloud in ("real", "twin"):
-            mine = of_kind(found, condition, cloud)
+            mine = of_kind(peaks, condition, cloud)
             name = label if cloud == "real" else f"{label}: Gaussian twins"
             lines.append(
                 (name, *(shown(100 * mine[column], ".0f") for column in ("peak", "changed", "moved")))

@@ -71,7 +71,7 @@ def stops(rows: pd.DataFrame) -> pd.DataFrame:
     A rule that never fires trains to the end. `clock` says that it fired at the first check at which it could
     have, as it does for any number that does not rise; such a number is the rule CLOCK.
     """
-    found = []
+    stop_rows = []
     for seed, run in rows.sort_values("step").groupby("seed"):
         loss = run[HELDOUT].to_numpy(float)
         for rule, (burn_in, patience) in product(RULES, SETTINGS):
@@ -79,12 +79,12 @@ def stops(rows: pd.DataFrame) -> pd.DataFrame:
             values = run[rule].to_numpy(float) if values is None else values
             index = stopping_index(list(values), patience=patience, burn_in=burn_in)
             at = len(loss) - 1 if index is None else index
-            found.append({
+            stop_rows.append({
                 "seed": seed, "rule": rule, "burn_in": burn_in, "patience": patience,
                 "at": at / (len(loss) - 1), "loss": loss[at], "fires": index is not None,
                 "clock": index is not None and index <= burn_in + patience, "best": loss.min(),
             })  # fmt: skip
-    return pd.DataFrame(found)
+    return pd.DataFrame(stop_rows)
 
 
 def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
@@ -94,10 +94,10 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
     best held-out loss, at the upper end of the 95% interval. The simpler rules are std/max, a clock, and the
     same number of Gaussian matrices, which have the covariance and nothing else.
     """
-    found = stops(rows)
+    stop_rows = stops(rows)
     of_rule = {
         str(rule): mine.groupby("seed")[["at", "loss", "fires", "clock", "best"]].mean()
-        for rule, mine in found.groupby("rule")
+        for rule, mine in stop_rows.groupby("rule")
     }
     mine, heldout = of_rule[PERSISTENCE], of_rule[HELDOUT]
     saved, cost = heldout["at"] - mine["at"], mine["loss"] - heldout["loss"]
@@ -105,7 +105,7 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
     _, least_saved, _ = mean_interval(saved)
     _, _, most_cost = mean_interval(cost)
     beside = {rule: mine["loss"] - of_rule[rule]["loss"] for rule in (SPREAD, CLOCK, TWIN)}
-    most_beside = max(mean_interval(one)[2] for one in beside.values())
+    most_beside = max(mean_interval(values)[2] for values in beside.values())
     claim = Claim(
         text="Neural persistence stops training earlier than the held-out loss, at about the same quality",
         source="Rieck et al. 2019: shorter training, comparable accuracy",
@@ -116,7 +116,7 @@ def judge(rows: pd.DataFrame) -> tuple[list[Claim], list[Section]]:
         f"minus Gaussian matrices of the same covariance {shown(beside[TWIN], '+.3f')}",
         judgement=_judgement(least_saved, most_cost, tolerance, most_beside),
     )  # fmt: skip
-    return [claim], [_table(of_rule), _settings(found)]
+    return [claim], [_table(of_rule), _settings(stop_rows)]
 
 
 def _judgement(least_saved: float, most_cost: float, tolerance: float, most_beside: float) -> Standing:
@@ -146,10 +146,10 @@ def _table(of_rule: Mapping[str, pd.DataFrame]) -> Section:
     )  # fmt: skip
 
 
-def _settings(found: pd.DataFrame) -> Section:
+def _settings(stop_rows: pd.DataFrame) -> Section:
     rows = []
     for burn_in, patience in SETTINGS:
-        mine = found[(found["burn_in"] == burn_in) & (found["patience"] == patience)]
+        mine = stop_rows[(stop_rows["burn_in"] == burn_in) & (stop_rows["patience"] == patience)]
         means = {str(rule): part[["at", "loss"]].mean() for rule, part in mine.groupby("rule")}
         cells = (f"{100 * means[rule]['at']:.0f}% at {means[rule]['loss']:.3f}" for rule in RULES)
         rows.append((burn_in, patience, *cells))

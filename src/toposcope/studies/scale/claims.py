@@ -34,8 +34,8 @@ def _deep_follows(runs: ScaleRuns) -> Claim:
 
 def _deep_is_more(runs: ScaleRuns) -> Claim:
     """Judge whether shuffling changes it in every run, then whether what it changes follows the loss."""
-    found = runs.of_matrices
-    shares = found.loc[found["role"] == "mlp"].groupby("run", sort=False)["share"]
+    matrices = runs.of_matrices
+    shares = matrices.loc[matrices["role"] == "mlp"].groupby("run", sort=False)["share"]
     intervals = [mean_interval(share) for _, share in shares]
     line = runs.verdicts.loc[[DEEP_EXCESS]].to_dict("records")[0]
     few = any(math.isnan(low) for _, low, _ in intervals)
@@ -52,9 +52,9 @@ def _deep_is_more(runs: ScaleRuns) -> Claim:
 
 def size_text(runs: ScaleRuns, role: str | None, key: str, *, percent: bool = False) -> str:
     """Return the mean over the matrices, or over the MLPs, of all seeds, with its interval."""
-    found = runs.of_matrices
-    mine = found["role"] == "mlp" if role == "mlp" else found["role"] != "mlp"
-    values = found.loc[mine, key].dropna()
+    matrices = runs.of_matrices
+    mine = matrices["role"] == "mlp" if role == "mlp" else matrices["role"] != "mlp"
+    values = matrices.loc[mine, key].dropna()
     if values.empty:
         return ""
     return shown(100 * values, "+.1f") if percent else shown(values, ".2f")

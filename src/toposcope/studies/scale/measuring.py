@@ -119,13 +119,13 @@ class CheckpointMeasurer:
         ]
         needed = np.unique(np.concatenate(chosen))
         points = _rows_of(matrices, needed)
-        clouds = [points[np.searchsorted(needed, one)] for one in chosen]
+        clouds = [points[np.searchsorted(needed, indices)] for indices in chosen]
         distances = run_blocks(distance_matrix, clouds)
         diagrams = rips_batch(distances, maxdim=1, metric="precomputed")
-        values: Row = {"mean_distance": float(np.mean([_mean_distance(one) for one in distances]))}
+        values: Row = {"mean_distance": float(np.mean([_mean_distance(distance) for distance in distances]))}
         for dim in (0, 1):
-            ends = [found[dim].death for found in diagrams]
-            bars = [lifetimes(found[dim]) for found in diagrams]
+            ends = [diagrams_of_draw[dim].death for diagrams_of_draw in diagrams]
+            bars = [lifetimes(diagrams_of_draw[dim]) for diagrams_of_draw in diagrams]
             short = [
                 bar[end[np.isfinite(end)] <= _LONGEST].sum() for bar, end in zip(bars, ends, strict=True)
             ]
@@ -147,7 +147,7 @@ class CheckpointMeasurer:
 
     def _of_mlp(self, given: tuple[str, Any, Any]) -> Row:
         name, up, down = given
-        stack = [one.float().cpu().numpy() for one in (up, down)]  # its tree is found on the host
+        stack = [weight.float().cpu().numpy() for weight in (up, down)]  # its tree is found on the host
         draws = [rng(run=self.run, name=f"{name}/deep", draw=draw) for draw in range(_SHUFFLES)]
         return _named(name) | {
             "matrix": name.removesuffix(".fc1.weight"),

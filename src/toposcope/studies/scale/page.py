@@ -36,9 +36,15 @@ def sections(runs: Sequence[FinishedRun]) -> list[Section]:
 
 def _by_size(sizes: dict[str, ScaleRuns]) -> Section:
     """Judge what one size can answer, size by size."""
-    judged = {name: {one.text: one.judgement.value for one in claims(runs)} for name, runs in sizes.items()}
-    texts = list(dict.fromkeys(text for found in judged.values() for text in found))
-    rows = [(text, *(found.get(text) for found in judged.values())) for text in texts if "Pythia" not in text]
+    judged = {
+        name: {claim.text: claim.judgement.value for claim in claims(runs)} for name, runs in sizes.items()
+    }
+    texts = list(dict.fromkeys(text for judgements in judged.values() for text in judgements))
+    rows = [
+        (text, *(judgements.get(text) for judgements in judged.values()))
+        for text in texts
+        if "Pythia" not in text
+    ]
     alike = sum(len(set(row[1:])) == 1 for row in rows)
     return Section(
         f"Of {len(rows):,} claims that one size can answer, {alike:,} are judged alike in all",
@@ -93,8 +99,8 @@ def _persistence(sizes: dict[str, ScaleRuns]) -> Section:
 
 
 def _squared_of_runs(runs: ScaleRuns, x: str, y: str) -> list[float]:
-    found = [np.corrcoef(part[x], part[y])[0, 1] ** 2 for _, part in runs.rows.groupby("run", sort=False)]
-    return [float(one) for one in found]
+    squares = [np.corrcoef(part[x], part[y])[0, 1] ** 2 for _, part in runs.rows.groupby("run", sort=False)]
+    return [float(square) for square in squares]
 
 
 def _beyond(measured: ScaleRuns, sizes: dict[str, ScaleRuns]) -> Section:

@@ -111,12 +111,12 @@ class ScaleRuns:
         Columns: role, r2 (of neural persistence with the spread of its weights), r2_shuffled (of that of
         shuffled weights), share (of the last neural persistence that shuffling takes away, signed).
         """
-        found = []
+        tables = []
         for (run, matrix), part in self.matrices.groupby(["run", "matrix"], sort=False):
             measured, shuffled, spread = (
                 part[name].to_numpy(float) for name in ("neural_persistence", "shuffled", "spread")
             )
-            found.append(
+            tables.append(
                 {
                     "run": run,
                     "matrix": matrix,
@@ -126,7 +126,7 @@ class ScaleRuns:
                     "share": 1.0 - shuffled[-1] / measured[-1] if measured[-1] else np.nan,
                 }
             )
-        return pd.DataFrame(found)
+        return pd.DataFrame(tables)
 
 
 def _squared(x: np.ndarray, y: np.ndarray) -> float:

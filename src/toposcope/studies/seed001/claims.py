@@ -43,9 +43,9 @@ def claims(measured: MeasuredFamily) -> list[Claim]:
 
 def _monotone(measured: MeasuredFamily) -> Claim:
     rises = [rise_of(measured, run) for run in measured.runs]
-    monotone = sum(one.monotone for one in rises)
-    risen = sum(one.last > one.first for one in rises)
-    share = [one.rises / one.intervals for one in rises]
+    monotone = sum(rise.monotone for rise in rises)
+    risen = sum(rise.last > rise.first for rise in rises)
+    share = [rise.rises / rise.intervals for rise in rises]
     return Claim(
         text="H1: neural persistence increases monotonically during training",
         source="in every model (Rieck et al.)",
@@ -57,7 +57,7 @@ def _monotone(measured: MeasuredFamily) -> Claim:
 
 def _rate(measured: MeasuredFamily) -> Claim:
     rises = [rise_of(measured, run) for run in measured.runs]
-    there = sum(one.rate_rho > 0 and one.rate_p < 0.05 for one in rises)
+    there = sum(rise.rate_rho > 0 and rise.rate_p < 0.05 for rise in rises)
     line = measured.verdicts.loc[[BY_MATRIX]].to_dict("records")[0]
     return Claim(
         text="H1: its rate of change correlates with training efficiency",
@@ -86,11 +86,11 @@ def _changes(measured: MeasuredFamily) -> Claim:
 
 def _scaling(measured: MeasuredFamily) -> Claim:
     laws = [scaled(measured, column) for column in _present(measured)]
-    real = [one for one in laws if one.trained.low > 0 or one.trained.high < 0]
+    real = [law for law in laws if law.trained.low > 0 or law.trained.high < 0]
     learned = [
-        one for one in real if not one.untrained.low <= one.trained.exponent <= one.untrained.high
+        law for law in real if not law.untrained.low <= law.trained.exponent <= law.untrained.high
     ]  # fmt: skip
-    words = ", ".join(f"{LABELS[one.column]} N^{one.trained.exponent:.2f}" for one in real) or "none"
+    words = ", ".join(f"{LABELS[law.column]} N^{law.trained.exponent:.2f}" for law in real) or "none"
     return Claim(
         text="H3: topological features scale predictably with the model size",
         source="power-law or log-linear",
@@ -152,19 +152,19 @@ def _correlated(measured: MeasuredFamily) -> Claim:
 
 
 def _courses(measured: MeasuredFamily) -> Claim:
-    found = [compared_courses(measured, column) for column in _present(measured)]
-    mixed = [LABELS[one.column] for one in found if one.negative and one.positive]
-    p = adjusted(found)
-    distinct = [LABELS[one.column] for one, value in zip(found, p, strict=True) if value < 0.05]
-    known = bool(np.isfinite(p).all())
+    courses = [compared_courses(measured, column) for column in _present(measured)]
+    mixed = [LABELS[course.column] for course in courses if course.negative and course.positive]
+    p = adjusted(courses)
+    distinct = [LABELS[course.column] for course, value in zip(courses, p, strict=True) if value < 0.05]
+    is_known = bool(np.isfinite(p).all())
     return Claim(
         text="Criterion 2: the features develop differently in models of different size",
         source="expected",
         here=f"rise in some runs and fall in others: {', '.join(mixed) or 'none'}",
         statistic=f"sizes differ more than seeds: {', '.join(distinct) or 'none'} (Holm)"
-        if known
+        if is_known
         else "one seed of a size: another seed may differ as much",
-        judgement=holds(bool(distinct)) if known else Standing.UNTESTED,
+        judgement=holds(bool(distinct)) if is_known else Standing.UNTESTED,
     )
 
 

@@ -47,16 +47,16 @@ def rise_of(measured: MeasuredFamily, run: str, column: str = RIECK) -> Persiste
     correlation of its size with the efficiency at the later checkpoint, `rate_p` its usual p-value.
     """
     frame = measured.series.of_run(run)[["step", column, EFFICIENCY]]
-    known = frame.dropna(subset=[column])
-    values = known[column].to_numpy(float)
+    measured_rows = frame.dropna(subset=[column])
+    values = measured_rows[column].to_numpy(float)
     change = np.diff(values)
-    rate = np.abs(change) / np.diff(known["step"].to_numpy(float))
-    efficiency = known[EFFICIENCY].to_numpy(float)[1:]
+    rate = np.abs(change) / np.diff(measured_rows["step"].to_numpy(float))
+    efficiency = measured_rows[EFFICIENCY].to_numpy(float)[1:]
     both = np.isfinite(efficiency)
-    found = spearmanr(rate[both], efficiency[both])
+    rank_correlation = spearmanr(rate[both], efficiency[both])
     return PersistenceRise(
         run, float(values[0]), float(values[-1]), int((change > 0).sum()), len(change),
-        float(found.statistic), float(found.pvalue),
+        float(rank_correlation.statistic), float(rank_correlation.pvalue),
     )  # fmt: skip
 
 
@@ -191,8 +191,8 @@ def compared_courses(measured: MeasuredFamily, column: str) -> Apart:
         same = labels[pairs[0]] == labels[pairs[1]]
         return float(alike[pairs][same].mean() - alike[pairs][~same].mean())
 
-    own, g = gap(sizes), rng(name="sizes dealt", column=column)
-    reached = sum(gap(g.permutation(sizes)) >= own - 1e-12 for _ in range(SHUFFLES))
+    own_gap, g = gap(sizes), rng(name="sizes dealt", column=column)
+    reached = sum(gap(g.permutation(sizes)) >= own_gap - 1e-12 for _ in range(SHUFFLES))
     same = sizes[pairs[0]] == sizes[pairs[1]]
     return Apart(
         column, float(alike[pairs][same].mean()), float(alike[pairs][~same].mean()),
@@ -202,4 +202,4 @@ def compared_courses(measured: MeasuredFamily, column: str) -> Apart:
 
 def adjusted(results: list[Apart]) -> np.ndarray:
     """Return the p-values of several features after Holm's correction."""
-    return holm(np.array([one.p for one in results]))
+    return holm(np.array([result.p for result in results]))

@@ -65,17 +65,17 @@ class MeasuredFamily:
     @cached_property
     def verdicts(self) -> pd.DataFrame:
         """The test on innovations of every judged feature with the efficiency, over all runs, by feature."""
-        made = [family_table(table, targets=[EFFICIENCY], columns=columns) for table, columns in self.parts]
-        return pd.concat(made).set_index("column")
+        tables = [family_table(table, targets=[EFFICIENCY], columns=columns) for table, columns in self.parts]
+        return pd.concat(tables).set_index("column")
 
     @cached_property
     def trends(self) -> pd.DataFrame:
         """The correlations of every judged feature with the efficiency in every run, as usually reported."""
-        made = [
+        tables = [
             trend_table(table, targets=[EFFICIENCY], columns=columns, every=True)
             for table, columns in self.parts
         ]
-        return pd.concat(made, ignore_index=True)
+        return pd.concat(tables, ignore_index=True)
 
     @cached_property
     def bends(self) -> pd.DataFrame:

@@ -123,12 +123,12 @@ def scaling(measured: MeasuredFamily) -> Section:
     for column, label in {**LABELS, LOSS: "held-out loss"}.items():
         if not any(column in table.values for table, _ in measured.parts):
             continue
-        one = scaled(measured, column)
+        law = scaled(measured, column)
         rows.append((
-            label, one.trained.exponent, f"[{one.trained.low:.3f}, {one.trained.high:.3f}]", one.trained.r2,
-            one.trained.spearman, one.trained.spearman_p,
-            f"{one.untrained.exponent:.3f} [{one.untrained.low:.3f}, {one.untrained.high:.3f}]",
-            f"{np.expm1(one.missed):.1%}", f"{np.expm1(one.by_mean):.1%}",
+            label, law.trained.exponent, f"[{law.trained.low:.3f}, {law.trained.high:.3f}]", law.trained.r2,
+            law.trained.spearman, law.trained.spearman_p,
+            f"{law.untrained.exponent:.3f} [{law.untrained.low:.3f}, {law.untrained.high:.3f}]",
+            f"{np.expm1(law.missed):.1%}", f"{np.expm1(law.by_mean):.1%}",
         ))  # fmt: skip
     return Section(
         "H3: features and the number of parameters",
@@ -181,8 +181,16 @@ def sizes_and_seeds(measured: MeasuredFamily) -> Section:
     rows = []
     for column, label in LABELS.items():
         if any(column in table.values for table, _ in measured.parts):
-            one = compared_courses(measured, column)
-            rows.append((label, f"{one.positive} rise, {one.negative} fall", one.within, one.between, one.p))
+            courses = compared_courses(measured, column)
+            rows.append(
+                (
+                    label,
+                    f"{courses.positive} rise, {courses.negative} fall",
+                    courses.within,
+                    courses.between,
+                    courses.p,
+                )
+            )
     return Section(
         "Criterion 2: curves of different sizes",
         ("feature", "runs", "similarity of two seeds", "similarity of two sizes", "p"),

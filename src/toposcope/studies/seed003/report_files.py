@@ -151,7 +151,7 @@ def statistics(lines: pd.DataFrame) -> Mapping[str, dict[str, Any]]:
     """Return Spearman's rho of every number of one model with its perplexity, and n."""
     from scipy.stats import spearmanr
 
-    found: dict[str, dict[str, Any]] = {}
+    statistics_by_name: dict[str, dict[str, Any]] = {}
     for name in lines.columns:
         if name in _NOT_CORRELATED or "perplexity" not in lines:
             continue
@@ -160,5 +160,5 @@ def statistics(lines: pd.DataFrame) -> Mapping[str, dict[str, Any]]:
             continue
         rho, p = spearmanr(both[name], both["perplexity"])
         if math.isfinite(rho):
-            found[name] = {"spearman": float(rho), "p_if_independent": float(p), "n": len(both)}
-    return found
+            statistics_by_name[name] = {"spearman": float(rho), "p_if_independent": float(p), "n": len(both)}
+    return statistics_by_name

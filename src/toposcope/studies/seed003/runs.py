@@ -65,7 +65,7 @@ def train_stand_ins(
 
     read = load_corpus(corpus)
     plans = [replace(plan, seed=seed) for seed in seeds]
-    return [str(train_neox(shape, read, out, one, quiet=quiet)) for shape in SHAPES for one in plans]
+    return [str(train_neox(shape, read, out, plan, quiet=quiet)) for shape in SHAPES for plan in plans]
 
 
 def measure(series: Series, folder: Path, settings: StudySettings) -> Store:

@@ -188,12 +188,12 @@ def worth_section(trends: pd.DataFrame) -> Section:
     tested, rows = int((trends["verdict"] != "cannot tell").sum()), len(trends)
     named = ", ".join(f"{r}: {c}" for r, c in zip(adds["run"], adds["column"], strict=True))
     none = f"none of the {tested:,} that could be tested adds" if tested else "none could be tested"
-    found = f"of {rows:,} rows {named or none}"
+    passing = f"of {rows:,} rows {named or none}"
     note = (
         "Perplexity falls with the step almost without exception, so anything that drifts correlates with "
         "it. partial_step is Spearman's rho given the log step. walk_p is how often two independent random "
         "walks of this length reach the same correlation. The verdict is that of the innovation test on the "
-        f"log perplexity, Holm-corrected over all rows: {found}. "
+        f"log perplexity, Holm-corrected over all rows: {passing}. "
         f"With {int(trends['n'].max()):,} checkpoints per run, only strong effects can be detected."
     )
     return Section("What the correlations are worth", tuple(shown), lines, note)

@@ -86,7 +86,7 @@ def tables(store: Store) -> list[Section]:
     rows = study_rows(store)
     table = from_frame(rows, features=list(FEATURES), targets=("log_perplexity",))
     trends = trend_table(table, targets=["log_perplexity"], every=True)
-    found = [
+    sections = [
         claims_section(claims(rows, trends)),
         trajectory_section(rows),
         final_section(rows),
@@ -101,8 +101,8 @@ def tables(store: Store) -> list[Section]:
     ]
     features = store.features()
     if (features["probe"] == "sensitivity").any():
-        found.append(sensitivity_section(sensitivity_table(features)))
-    return [section for section in found if section.rows]
+        sections.append(sensitivity_section(sensitivity_table(features)))
+    return [section for section in sections if section.rows]
 
 
 def trajectory_section(rows: pd.DataFrame) -> Section:
@@ -145,9 +145,15 @@ def seeds_section(rows: pd.DataFrame, trends: pd.DataFrame, runs: pd.DataFrame) 
         if len(members) < 2:
             continue
         for name in ("perplexity", *FEATURES):
-            known = rho[name].reindex(members.index) if name in rho else pd.Series(dtype=float)
+            correlations = rho[name].reindex(members.index) if name in rho else pd.Series(dtype=float)
             lines.append(
-                (int(parameters), len(members), name, *_mean_interval(members[name]), *_mean_interval(known))
+                (
+                    int(parameters),
+                    len(members),
+                    name,
+                    *_mean_interval(members[name]),
+                    *_mean_interval(correlations),
+                )
             )
     note = (
         "Means over seeds of the last value, and of the rank correlation with the log perplexity over "
@@ -159,11 +165,11 @@ def seeds_section(rows: pd.DataFrame, trends: pd.DataFrame, runs: pd.DataFrame) 
 
 
 def _mean_interval(values: pd.Series) -> tuple[float | None, float | None, float | None]:
-    known = values.dropna().to_numpy(float)
-    if len(known) < 2:
+    finite = values.dropna().to_numpy(float)
+    if len(finite) < 2:
         return None, None, None
-    half = float(student.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
-    return float(known.mean()), float(known.mean() - half), float(known.mean() + half)
+    half = float(student.ppf(0.975, len(finite) - 1) * finite.std(ddof=1) / np.sqrt(len(finite)))
+    return float(finite.mean()), float(finite.mean() - half), float(finite.mean() + half)
 
 
 def null_section(rows: pd.DataFrame) -> Section:
@@ -191,9 +197,11 @@ def group_section(trends: pd.DataFrame) -> Section:
     for run, mine in trends.groupby("run", sort=False):
         rho = mine.set_index("column")["spearman"].abs()
         for group, names in _GROUPS.items():
-            known = rho.reindex(list(names)).dropna()
-            if len(known):
-                lines.append((run, group, known.idxmax(), float(known.max()), float(known.mean())))
+            correlations = rho.reindex(list(names)).dropna()
+            if len(correlations):
+                lines.append(
+                    (run, group, correlations.idxmax(), float(correlations.max()), float(correlations.mean()))
+                )
     note = (
         "The report concludes that topology beats the spectrum. The third group was not compared there: "
         "the top covariance eigenvalue, H0's total persistence, and entropy over the log of the count."
@@ -216,17 +224,17 @@ def confound_section(rows: pd.DataFrame) -> Section:
 
 
 def _confounds(mine: pd.DataFrame) -> Iterator[tuple[object, ...]]:
-    known = mine[["log_perplexity", *TOPOLOGY, *BESIDE, "step"]].dropna()
-    if len(known) < 6:
+    complete = mine[["log_perplexity", *TOPOLOGY, *BESIDE, "step"]].dropna()
+    if len(complete) < 6:
         return
-    y = ranks(known[["log_perplexity"]].to_numpy(float))
-    control = {name: ranks(known[[name]].to_numpy(float)) for name in _CONTROLS}
-    nothing = np.empty((len(known), 0))
+    y = ranks(complete[["log_perplexity"]].to_numpy(float))
+    control = {name: ranks(complete[[name]].to_numpy(float)) for name in _CONTROLS}
+    nothing = np.empty((len(complete), 0))
     for name in (*TOPOLOGY, "h1_entropy_normalized", "h0_total_persistence"):
-        x = ranks(known[[name]].to_numpy(float))
-        own = [part for key, part in control.items() if key != name]
+        x = ranks(complete[[name]].to_numpy(float))
+        other_parts = [part for key, part in control.items() if key != name]
         given = [nothing, control["step"], control["top_eigenvalue"]]
-        given += [nothing if name == "h1_n_features" else control["h1_n_features"], np.hstack(own)]
+        given += [nothing if name == "h1_n_features" else control["h1_n_features"], np.hstack(other_parts)]
         values = [float(partial_correlation(x, y, part)[0][0]) for part in given]
         if name == "h1_n_features":
             values[3] = float("nan")

@@ -185,10 +185,10 @@ def _gained(across: AcrossSeeds, gain: pd.Series, beyond: float) -> Standing:
 def _later(across: AcrossSeeds) -> Claim:
     order, steps = [], across.diminishing
     for runs in across.families:
-        known = steps.loc[runs].to_numpy(float)
-        met = np.isfinite(known)
+        step_values = steps.loc[runs].to_numpy(float)
+        met = np.isfinite(step_values)
         if met.sum() > 2:
-            order.append(float(spearmanr(np.array(list(across.groups))[met], known[met]).statistic))
+            order.append(float(spearmanr(np.array(list(across.groups))[met], step_values[met]).statistic))
     tested = len(order) > 1
     _, low, high = mean_interval(order) if tested else (np.nan, -np.inf, np.inf)
     return Claim(
@@ -211,14 +211,14 @@ def _feature_law(across: AcrossSeeds) -> Claim:
 
 def _first(across: AcrossSeeds) -> Claim:
     leads = across.leads
-    found = [str(column) for column in leads.index[leads["p_holm"] < 0.05]]
+    columns_found = [str(column) for column in leads.index[leads["p_holm"] < 0.05]]
     best = leads["p_holm"].min()
     return Claim(
         text="Topology shows what the loss does not: a feature moves before the loss",
         source="expected",
         here=f"in at most {leads['first'].max():.0f} of {leads['runs'].max():.0f} runs; by chance in 5%",
         statistic=f"smallest p {best:.2g} (Holm)" if np.isfinite(best) else "no run is long enough to test",
-        judgement=Standing.UNTESTED if not np.isfinite(best) else holds(bool(found)),
+        judgement=Standing.UNTESTED if not np.isfinite(best) else holds(bool(columns_found)),
     )
 
 

@@ -19,11 +19,14 @@ def corpora(across: Mapping[str, AcrossSeeds]) -> list[Section]:
 
 
 def _judgements(across: Mapping[str, AcrossSeeds]) -> Section:
-    found = {
-        name: {claim.text: claim.judgement.value for claim in claims(one)} for name, one in across.items()
+    judged_by_corpus = {
+        name: {claim.text: claim.judgement.value for claim in claims(corpus)}
+        for name, corpus in across.items()
     }
-    texts = dict.fromkeys(text for judged in sorted(found.values(), key=len)[::-1] for text in judged)
-    rows = [(text, *(judged.get(text) for judged in found.values())) for text in texts]
+    texts = dict.fromkeys(
+        text for judged in sorted(judged_by_corpus.values(), key=len)[::-1] for text in judged
+    )
+    rows = [(text, *(judged.get(text) for judged in judged_by_corpus.values())) for text in texts]
     everywhere = [row for row in rows if None not in row]
     alike = sum(len(set(row[1:])) == 1 for row in everywhere)
     return Section(
@@ -35,9 +38,9 @@ def _judgements(across: Mapping[str, AcrossSeeds]) -> Section:
 
 
 def _seeds(across: Mapping[str, AcrossSeeds]) -> str:
-    if all(one.seeds == 1 for one in across.values()):
+    if all(corpus.seeds == 1 for corpus in across.values()):
         return f"There is {ONE_SEED}."
-    counts = ", ".join(f"{one.seeds} on {name}" for name, one in across.items())
+    counts = ", ".join(f"{corpus.seeds} on {name}" for name, corpus in across.items())
     return f"Seeds of each size: {counts}."
 
 
@@ -45,9 +48,9 @@ def _numbers(across: Mapping[str, AcrossSeeds]) -> Section:
     rows: list[tuple[object, ...]] = []
 
     def add(quantity: str, paper: object, cell: _Cell) -> None:
-        rows.append((quantity, paper, *(cell(one) for one in across.values())))
+        rows.append((quantity, paper, *(cell(corpus) for corpus in across.values())))
 
-    sizes = sorted({size for one in across.values() for size in one.groups})
+    sizes = sorted({size for corpus in across.values() for size in corpus.groups})
     models = {size: printed()["models"][str(size)] for size in sizes}
     for size in sizes:
         add(f"final minibatch loss, {models[size]['name']}", models[size]["loss"], _loss(size))
@@ -67,20 +70,24 @@ def _numbers(across: Mapping[str, AcrossSeeds]) -> Section:
 
 
 def _loss(size: int) -> _Cell:
-    return lambda one: shown(one.ends.loc[one.groups[size], "loss"]) if size in one.groups else None
+    return lambda corpus: (
+        shown(corpus.ends.loc[corpus.groups[size], "loss"]) if size in corpus.groups else None
+    )
 
 
 def _exponent(column: str) -> _Cell:
-    return lambda one: (
-        shown(one.exponents[column]) if column in one.exponents and len(one.groups) >= LEAST_ORDERED else None
+    return lambda corpus: (
+        shown(corpus.exponents[column])
+        if column in corpus.exponents and len(corpus.groups) >= LEAST_ORDERED
+        else None
     )
 
 
 def _rho(size: int) -> _Cell:
-    return lambda one: (
-        shown_rho(one.rho.loc[one.groups[size], H0].to_numpy(float)) if size in one.groups else None
+    return lambda corpus: (
+        shown_rho(corpus.rho.loc[corpus.groups[size], H0].to_numpy(float)) if size in corpus.groups else None
     )
 
 
-def _beyond(one: AcrossSeeds) -> str:
-    return beyond_drift(one.verdicts.loc[[H0]].to_dict("records")[0])
+def _beyond(corpus: AcrossSeeds) -> str:
+    return beyond_drift(corpus.verdicts.loc[[H0]].to_dict("records")[0])

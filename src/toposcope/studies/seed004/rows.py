@@ -75,12 +75,12 @@ def rows_of(measured: MeasuredRuns) -> pd.DataFrame:
 
 def _facts(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what is known about each run: a row per run."""
-    known = runs[["run", "parameters", *(name for name in ("seed", "corpus") if name in runs)]].copy()
+    run_rows = runs[["run", "parameters", *(name for name in ("seed", "corpus") if name in runs)]].copy()
     names = printed()["models"]
-    known["model"] = [names[str(size)]["name"] for size in known["parameters"]]
+    run_rows["model"] = [names[str(size)]["name"] for size in run_rows["parameters"]]
     configs = runs["config"] if "config" in runs else pd.Series("{}", index=runs.index)
-    known["tokenizer"] = [json.loads(text or "{}").get("tokenizer", "") for text in configs]
-    return known
+    run_rows["tokenizer"] = [json.loads(text or "{}").get("tokenizer", "") for text in configs]
+    return run_rows
 
 
 def write_rows(measured: MeasuredRuns, folder: Path) -> list[Path]:

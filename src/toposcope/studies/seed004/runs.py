@@ -93,10 +93,10 @@ def joined(replicates: SeriesTable, text: SeriesTable, *, problems: Sequence[str
     InputError
         If a run's size is not one of the paper's, or a checkpoint has no loss.
     """
-    known = replicates.runs
-    every = _models(known)
+    run_rows = replicates.runs
+    every = _models(run_rows)
     _check_losses(replicates, every)
-    models = _first_seeds(every, known)
+    models = _first_seeds(every, run_rows)
     preset = _of_runs(replicates, models)
     trends = trend_table(preset, targets=["loss"], columns=[NEURAL_PERSISTENCE, H0, H1], every=True)
     draws = pd.DataFrame(columns=["run", "step", "draw", "h0_total", "h1_total", "loss"])
@@ -147,20 +147,20 @@ def _swept(
     execution = Execution(jobs=jobs, quiet=quiet)
     report = sweep(series, weight_probes(_FEATURES, options), store, execution=execution)
     failed = [f"{f.run} step {f.step:,}, {f.probe}: {f.note}" for f in report.failures]
-    found = [finding.message for finding in report.findings]
-    return (store.features(), store.metrics(), store.runs()), (*failed, *report.problems, *found)
+    messages = [finding.message for finding in report.findings]
+    return (store.features(), store.metrics(), store.runs()), (*failed, *report.problems, *messages)
 
 
 def _models(runs: pd.DataFrame) -> dict[str, Mapping[str, Any]]:
     """Return run -> the paper's model of that size, smallest first."""
-    known = printed()["models"]
-    found: dict[str, Mapping[str, Any]] = {}
+    printed_models = printed()["models"]
+    models_by_run: dict[str, Mapping[str, Any]] = {}
     for run, parameters in runs.sort_values("parameters")[["run", "parameters"]].itertuples(index=False):
-        if str(parameters) not in known:
-            sizes = ", ".join(known)
+        if str(parameters) not in printed_models:
+            sizes = ", ".join(printed_models)
             raise InputError(f"run {run} has {parameters:,} parameters; the paper's models have {sizes}")
-        found[str(run)] = {"parameters": int(parameters), **known[str(parameters)]}
-    return found
+        models_by_run[str(run)] = {"parameters": int(parameters), **printed_models[str(parameters)]}
+    return models_by_run
 
 
 def _check_losses(table: SeriesTable, models: Mapping[str, object]) -> None:

@@ -34,11 +34,11 @@ def mean_interval(values: Sequence[float] | np.ndarray | pd.Series) -> tuple[flo
     >>> [round(end, 2) for end in mean_interval([1.0, 2.0, 3.0])]
     [2.0, -0.48, 4.48]
     """
-    known = np.asarray(values, float)
+    finite = np.asarray(values, float)
     half = math.nan
-    if len(known) > 1:
-        half = float(student_quantile(0.975, len(known) - 1) * known.std(ddof=1) / math.sqrt(len(known)))
-    return float(known.mean()), float(known.mean() - half), float(known.mean() + half)
+    if len(finite) > 1:
+        half = float(student_quantile(0.975, len(finite) - 1) * finite.std(ddof=1) / math.sqrt(len(finite)))
+    return float(finite.mean()), float(finite.mean() - half), float(finite.mean() + half)
 
 
 def shown(values: Sequence[float] | np.ndarray | pd.Series, form: str = ".3f") -> str:
@@ -121,8 +121,8 @@ class AcrossSeeds:
     @cached_property
     def verdicts(self) -> pd.DataFrame:
         """The test on innovations over all runs: a row per feature."""
-        found = family_table(self.measured.replicates, targets=[self.target], columns=list(FEATURES))
-        return found.set_index("column")
+        verdict_table = family_table(self.measured.replicates, targets=[self.target], columns=list(FEATURES))
+        return verdict_table.set_index("column")
 
     @cached_property
     def leads(self) -> pd.DataFrame:
@@ -181,11 +181,11 @@ def _model(across: AcrossSeeds, size: int) -> dict[str, str]:
 def _losses(across: AcrossSeeds) -> Section:
     rows = []
     for size, runs in across.groups.items():
-        last, known = across.ends.loc[runs, "loss"].to_numpy(float), _model(across, size)
+        last, paper = across.ends.loc[runs, "loss"].to_numpy(float), _model(across, size)
         held = across.ends.loc[runs, across.target].to_numpy(float)
-        inside = last.min() <= float(known["loss"]) <= last.max()
+        inside = last.min() <= float(paper["loss"]) <= last.max()
         rows.append((
-            known["name"], size, len(runs), known["loss"], shown(last), f"{last.std(ddof=1):.3f}",
+            paper["name"], size, len(runs), paper["loss"], shown(last), f"{last.std(ddof=1):.3f}",
             shown(held), f"{held.std(ddof=1):.4f}", "inside the seeds" if inside else "outside the seeds",
         ))  # fmt: skip
     return Section(

@@ -121,10 +121,10 @@ def _by_draw(measured: MeasuredRuns, run: str, feature: str) -> tuple[np.ndarray
     losses = mine.drop_duplicates("step").set_index("step")["loss"].reindex(wide.index)
     x = wide.to_numpy(dtype=np.float64)
     y = np.repeat(losses.to_numpy(dtype=np.float64)[:, None], x.shape[1], axis=1)
-    found = [spearmanr(x[:, j], y[:, j]) for j in range(x.shape[1])]
+    correlations = [spearmanr(x[:, j], y[:, j]) for j in range(x.shape[1])]
     low, high = bootstrap_interval(ranks(x), ranks(y), iid_indices(len(x), _RESAMPLES))
-    rho = np.array([float(one.statistic) for one in found])
-    p = np.array([float(one.pvalue) for one in found])
+    rho = np.array([float(correlation.statistic) for correlation in correlations])
+    p = np.array([float(correlation.pvalue) for correlation in correlations])
     return rho, p, np.column_stack([low, high])
 
 
@@ -140,14 +140,14 @@ def neural_persistence(measured: MeasuredRuns) -> Section:
     for run, model in measured.models.items():
         stated = printed()["np"][str(model["parameters"])]
         frame, text = measured.preset.of_run(run), measured.text.of_run(run)
-        found = spearmanr(frame[NEURAL_PERSISTENCE], frame["loss"])
+        correlation = spearmanr(frame[NEURAL_PERSISTENCE], frame["loss"])
         rieck = spearmanr(text[RIECK], text["loss"])
         ends = frame[NEURAL_PERSISTENCE].to_numpy(dtype=np.float64)
-        agrees = _agrees(float(found.statistic), stated["rho"])
+        agrees = _agrees(float(correlation.statistic), stated["rho"])
         rows.append(
             (
-                model["name"], stated["rho"], float(found.statistic), agrees, stated["p"],
-                float(found.pvalue),
+                model["name"], stated["rho"], float(correlation.statistic), agrees, stated["p"],
+                float(correlation.pvalue),
                 f"{ends[0]:.4f} to {ends[-1]:.4f}", float(rieck.statistic),
             )
         )  # fmt: skip

@@ -38,8 +38,8 @@ def reproduce(folder: Path, *, families: int = FAMILIES, jobs: int = 1, quiet: b
     InputError
         When a run could not be measured.
     """
-    found = _recovered(folder, families, jobs, quiet)
-    rows = {(line["target"], line["features"]): line for line in found.to_dict("records")}
+    recovered = _recovered(folder, families, jobs, quiet)
+    rows = {(line["target"], line["features"]): line for line in recovered.to_dict("records")}
     claims = [_claim(rows, target) for target in _EXPONENTS]
     return [claims_section(claims), _table(rows), versions()]
 
@@ -49,14 +49,14 @@ def _recovered(folder: Path, families: int, jobs: int, quiet: bool):  # type: ig
     from toposcope.subjects import weight_probes
     from toposcope.subjects.weights import WeightOptions
 
-    made = []
+    folders = []
     with Progress("simulating", families, quiet=quiet) as progress:
         for family in write_families(folder / "families", RECIPE, families, resume=True):
-            made.append(str(family.folder))
+            folders.append(str(family.folder))
             progress.advance(note=family.folder.name)
     options = WeightOptions(nulls=0)
     probes = weight_probes(["neural_persistence", "rips", "baselines"], options)
-    series = open_series(made)
+    series = open_series(folders)
     with measured(series, probes, folder / "store", recipe=options.recipe(), jobs=jobs, quiet=quiet) as store:
         return exponent_recovery(series_table(store.features(), store.metrics(), store.runs()))
 
@@ -84,7 +84,7 @@ def _judged(mine: Mapping[str, Any], cheaper: float) -> Standing:
 
 
 def _table(rows: dict[tuple[str, str], dict[Any, Any]]) -> Section:
-    made = [
+    cells = [
         (
             _EXPONENTS[target], SETS[name], line["n"], line["mae"], line["mean_mae"], line["r"],
             line["effect"], interval(line, "low", "high", "{:+.3f}"), line["null_p"], line["reason"],
@@ -94,7 +94,7 @@ def _table(rows: dict[tuple[str, str], dict[Any, Any]]) -> Section:
     return Section(
         "Exponents predicted from features",
         ("exponent", "features", "families", "error", "of the mean", "r", "effect", "95%", "p", "reason"),
-        tuple(made),
+        tuple(cells),
         "Every family is left out in turn and predicted from the others, by ridge regression on the last "
         "value and the late slope of each feature in the first half of training. Effect: mean error minus "
         "that of the other families' mean. p: how often shuffled exponents are predicted at least as well. "

@@ -57,5 +57,9 @@ def sentences_in(package: str, question: str) -> dict[str, str]:
     >>> sorted(sentences_in("toposcope.study.findings", "when"))
     ['known', 'too few']
     """
-    found = (one for one in (files(package) / "templates" / question).iterdir() if one.name.endswith(".txt"))
-    return {one.name.removesuffix(".txt").replace("_", " "): one.read_text(encoding="utf-8") for one in found}
+    paths = (
+        path for path in (files(package) / "templates" / question).iterdir() if path.name.endswith(".txt")
+    )
+    return {
+        path.name.removesuffix(".txt").replace("_", " "): path.read_text(encoding="utf-8") for path in paths
+    }

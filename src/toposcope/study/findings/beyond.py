@@ -39,28 +39,28 @@ def beyond(study: StudyTables) -> Finding:
         plain = ~plain
     topology, other = chosen[~plain], chosen[plain]
     tested = topology[topology["verdict"] != CANNOT]
-    found = tested[tested["verdict"] == ADDS]
+    added = tested[tested["verdict"] == ADDS]
     explored = mine[~mine["confirmatory"].astype(bool)] if len(topology) < len(mine) else mine.iloc[:0]
     detectable = tested["detectable_r"].astype(float)
     numbers = {
         "judged": study.judged, "trendless": trendless(study), "columns": len(mine),
         "left_out_columns": [{"column": c, "why": why} for c, why in study.series.left_out.items()],
-        "tested": len(tested), "found": len(found), "cannot": len(topology) - len(tested),
-        "names": [study.labels.label(str(c)) for c in found["column"]],
-        "r": [_estimate(study, line) for line in found.to_dict("records")],
+        "tested": len(tested), "found": len(added), "cannot": len(topology) - len(tested),
+        "names": [study.labels.label(str(c)) for c in added["column"]],
+        "r": [_estimate(study, line) for line in added.to_dict("records")],
         "baselines_tested": int((other["verdict"] != CANNOT).sum()),
         "baselines_found": int((other["verdict"] == ADDS).sum()),
         "family_size": _largest(chosen["family_size"]), "checkpoints": _largest(mine["n"]),
         "detectable_r": extent(detectable.dropna()), "reasons": _reasons(topology),
         "runs": len(study.runs), "seeds": max(len(g) for _, g in study.runs.groupby("parameters")),
-        "ahead": int((found["first"] == "feature").sum()), "behind": int((found["first"] == "target").sum()),
+        "ahead": int((added["first"] == "feature").sum()), "behind": int((added["first"] == "target").sum()),
         "rate_known": bool(chosen["rate_known"].astype(bool).all()),
         "crowded_drops": _crowded_drops(study.series.values),
         "explored": len(explored), "explored_found": int((explored["q"].astype(float) <= 0.05).sum()),
         "open": _open(study, topology), "forecast": _forecast(study), "lead": _lead(study),
         "across": _across(study), "clock": _clock(study),
     }  # fmt: skip
-    strength = CANNOT if not len(tested) else ADDS if len(found) else TREND
+    strength = CANNOT if not len(tested) else ADDS if len(added) else TREND
     left = tuple(f"{n} {study.judged}s: {why}" for why, n in _reasons(topology))
     left += tuple(f"{column} ({why})" for column, why in study.series.left_out.items())
     return Finding("beyond", strength, numbers, TEST, left)
@@ -86,8 +86,8 @@ def _estimate(study: StudyTables, line: dict) -> dict[str, object]:
 
 
 def _largest(values: pd.Series) -> int:
-    known = values.astype(float).dropna()
-    return int(known.max()) if len(known) else 0
+    finite = values.astype(float).dropna()
+    return int(finite.max()) if len(finite) else 0
 
 
 def _reasons(topology: pd.DataFrame) -> list[tuple[str, int]]:
@@ -138,14 +138,14 @@ def _unconverged(study: StudyTables) -> set[str]:
 
 def _forecast(study: StudyTables) -> str:
     """Return whether forecasts with topology beat their control: better, no better, or unknown."""
-    found = forecasts_of(study)
-    return "unknown" if found is None else "better" if found.clear else "no better"
+    forecasts = forecasts_of(study)
+    return "unknown" if forecasts is None else "better" if forecasts.clear else "no better"
 
 
 def _lead(study: StudyTables) -> dict[str, object]:
     """Return the raw correlation of the leading feature over the runs, and the part beyond the trend."""
-    known = study.strengths
-    mine = known[known["target"] == study.target] if len(known) else known
+    strengths = study.strengths
+    mine = strengths[strengths["target"] == study.target] if len(strengths) else strengths
     for column in study.leads(Use.CHANGE):
         rows = mine[mine["column"] == column]
         raw = extent(rows["spearman"].astype(float)) if len(rows) else []
@@ -185,8 +185,8 @@ def _across(study: StudyTables) -> dict[str, object] | None:
         return None
     pooled = mine[mine["family"] == POOLED]
     shown = pooled if len(pooled) else mine
-    found = shown[shown["pairing_holm"] < 0.05]
+    beyond_pairing = shown[shown["pairing_holm"] < 0.05]
     return {
-        "tested": len(shown), "found": len(found), "smallest_p": float(shown["smallest_p"].min()),
-        "names": [study.labels.label(str(column)) for column in found["column"].head(4)],
+        "tested": len(shown), "found": len(beyond_pairing), "smallest_p": float(shown["smallest_p"].min()),
+        "names": [study.labels.label(str(column)) for column in beyond_pairing["column"].head(4)],
     }  # fmt: skip

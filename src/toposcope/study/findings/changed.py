@@ -62,11 +62,11 @@ def _moved(study: StudyTables) -> list[str]:
 
 def _who(study: StudyTables) -> dict[str, object]:
     groups = study.sizes
-    known = [group.parameters for group in groups if group.parameters > 0]
+    sizes = [group.parameters for group in groups if group.parameters > 0]
     counts = study.series.values.groupby("run")["step"].agg(["count", "min", "max"])
     seeds = [len(group.runs) for group in groups] or [1]
     return {
-        "runs": len(study.runs), "sizes": [short(n) for n in dict.fromkeys(known)],
+        "runs": len(study.runs), "sizes": [short(n) for n in dict.fromkeys(sizes)],
         "seeds": [min(seeds), max(seeds)],
         "draws": _draws(study),
         "checkpoints": extent(counts["count"]), "steps": [int(counts["min"].min()), int(counts["max"].max())],
@@ -75,8 +75,10 @@ def _who(study: StudyTables) -> dict[str, object]:
 
 def _draws(study: StudyTables) -> int:
     """Return how many random subsamples the leading columns are means over; 1 where nothing was drawn."""
-    known = study.series.catalogue.set_index("column")["draws"]
-    return max((int(known[column]) for column in _moved(study) if column in known), default=1)
+    draws_by_column = study.series.catalogue.set_index("column")["draws"]
+    return max(
+        (int(draws_by_column[column]) for column in _moved(study) if column in draws_by_column), default=1
+    )
 
 
 def _known(study: StudyTables) -> bool:
@@ -129,9 +131,13 @@ def _net(study: StudyTables, column: str, ends: pd.DataFrame) -> tuple[pd.Series
 
 def _shape(study: StudyTables, column: str, run: str, drawn: float, clear: bool) -> CurveShape:
     """Return the shape of a column in a run; what has no turn may still have moved from end to end."""
-    known = study.series.of_run(run)[["step", column]].dropna()
-    shape = shape_of(known["step"], known[column], drawn=drawn)
-    return monotone(known["step"], known[column]) if shape.kind is Course.STILL and clear else shape
+    measured_rows = study.series.of_run(run)[["step", column]].dropna()
+    shape = shape_of(measured_rows["step"], measured_rows[column], drawn=drawn)
+    return (
+        monotone(measured_rows["step"], measured_rows[column])
+        if shape.kind is Course.STILL and clear
+        else shape
+    )
 
 
 def _ranges(study: StudyTables, ends: pd.DataFrame) -> list[dict[str, object]]:
@@ -164,8 +170,8 @@ class BesideNull:
 
 def nulls_of(study: StudyTables) -> list[BesideNull]:
     """Return the comparison of every leading feature with its null, at the last checkpoint."""
-    found = [_beside(study, label, own, null) for label, own, null in _beside_their_nulls(study)]
-    return [one for one in found if one is not None]
+    comparisons = [_beside(study, label, column, null) for label, column, null in _beside_their_nulls(study)]
+    return [comparison for comparison in comparisons if comparison is not None]
 
 
 def _null_draws(study: StudyTables) -> int:
@@ -213,6 +219,6 @@ def _beside(
     if not n:
         return None
     feature = column.rpartition("/")[2]
-    known = [ratio for ratio in ratios if np.isfinite(ratio)]
-    ratio = float(np.median(known)) if known else float("nan")
+    finite = [ratio for ratio in ratios if np.isfinite(ratio)]
+    ratio = float(np.median(finite)) if finite else float("nan")
     return BesideNull(feature, study.labels.label(column), above, below, n, ratio)

@@ -86,32 +86,32 @@ def end(study: StudyTables) -> Finding | None:
     scores = study.forecasts
     if not len(scores):
         return None
-    found = forecasts_of(study)
-    if found is None:
+    score = forecasts_of(study)
+    if score is None:
         scored = scores.loc[~scores["reason"].astype(str).str.startswith(NOT_FINISHED), "reason"]
         reasons = scored if len(scored) else scores["reason"]
         return Finding("end", "unscored", {"reason": str(next(iter(reasons), ""))})
-    auto = next((m for m in found.mae if m.startswith("auto")), BY_SIBLINGS)
-    if auto not in found.mae:
+    auto = next((m for m in score.mae if m.startswith("auto")), BY_SIBLINGS)
+    if auto not in score.mae:
         why = scores.loc[scores["method"].str.startswith("auto") & (scores["status"] == "failed"), "reason"]
         return Finding("end", "unscored", {"reason": str(next(iter(why), ""))})
-    tested = found.worth[found.worth["method"].isin(TOPOLOGY) & (found.worth["status"] == "ok")]
+    tested = score.worth[score.worth["method"].isin(TOPOLOGY) & (score.worth["status"] == "ok")]
     of_topology = tested[tested["method"] == TOPOLOGY[0]]
     rule, of_loss = study.published.leading
     control = study.published.controls.get(rule, "")
     numbers = {
-        "cuts": list(found.cuts), "cuts_said": " / ".join(f"{100 * cut:.0f}%" for cut in found.cuts),
-        "runs": found.runs, "auto": found.mae.get(auto, []),
-        "last_value": found.mae.get("last value", []), "covered": found.covered, "bounded": found.bounded,
-        "compared": int(found.worth["t_p"].notna().sum()) if len(tested) else 0,
+        "cuts": list(score.cuts), "cuts_said": " / ".join(f"{100 * cut:.0f}%" for cut in score.cuts),
+        "runs": score.runs, "auto": score.mae.get(auto, []),
+        "last_value": score.mae.get("last value", []), "covered": score.covered, "bounded": score.bounded,
+        "compared": int(score.worth["t_p"].notna().sum()) if len(tested) else 0,
         "effects": of_topology[["effect", "low", "high"]].to_numpy(float).tolist(),
-        "clear": [list(pair) for pair in found.clear], "harmful": len(found.harmful),
-        "rule": found.mae.get(rule, []) if control in found.mae else [],
-        "rule_control": found.mae.get(control, []), "rule_loss": found.mae.get(of_loss, []),
-        "smallest_p": 2.0 ** (1 - found.runs),
+        "clear": [list(pair) for pair in score.clear], "harmful": len(score.harmful),
+        "rule": score.mae.get(rule, []) if control in score.mae else [],
+        "rule_control": score.mae.get(control, []), "rule_loss": score.mae.get(of_loss, []),
+        "smallest_p": 2.0 ** (1 - score.runs),
     }  # fmt: skip
     left = tuple(dict.fromkeys(scores.loc[scores["status"] == "failed", "reason"].astype(str)))
-    strength = "better" if found.clear else "no better"
+    strength = "better" if score.clear else "no better"
     return Finding("end", strength, numbers, "paired t-test over runs, Holm over cuts and methods", left)
 
 
@@ -131,7 +131,7 @@ def go_on(study: StudyTables) -> Finding | None:
     if not curves and not symptoms:
         return None
     few = {run for run, ground in grounds if ground.kind == TOO_EARLY}
-    broken = any(one["level"] == STOP for one in symptoms)
+    broken = any(symptom["level"] == STOP for symptom in symptoms)
     undecided = all(curve.run in few for curve in curves)
     strength = (
         "broken"
@@ -210,7 +210,7 @@ def _ahead(
     A run is forecast from runs whose loss is of the same kind.
     """
     alike = [[curve for curve in curves if columns[curve.run] == name] for name in _LOSSES]
-    found = [one for some in alike for one in study.from_logs.forecasts(some, MOST_AHEAD)]
+    forecasts_ahead = [forecast for some in alike for forecast in study.from_logs.forecasts(some, MOST_AHEAD)]
     logged = {} if study.log is None else dict(iter(study.log.metrics.groupby("run")))
     return [
         {
@@ -219,16 +219,16 @@ def _ahead(
             "level": one.level, "sure": one.status not in UNSURE,
             "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
-        for curve, one in found[:MOST_AHEAD]
+        for curve, one in forecasts_ahead[:MOST_AHEAD]
         if one.bounded
     ]  # fmt: skip
 
 
-def _path(one: Forecast) -> list[list[float]]:
+def _path(forecast: Forecast) -> list[list[float]]:
     """Return the forecast path: at most `_POINTS` of step, loss, low and high; empty without an interval."""
-    if not len(one.curve_low):
+    if not len(forecast.curve_low):
         return []
-    path = np.column_stack([one.step, one.loss, one.curve_low, one.curve_high])
+    path = np.column_stack([forecast.step, forecast.loss, forecast.curve_low, forecast.curve_high])
     path = path[np.isfinite(path).all(axis=1)]
     at = np.unique(np.linspace(0, len(path) - 1, min(len(path), _POINTS)).round().astype(int))
     return path[at].tolist() if len(path) else []
@@ -250,14 +250,18 @@ def _curves(study: StudyTables, columns: Mapping[str, str]) -> list[Curve]:
     if study.log is None:
         return []
     metrics = study.log.metrics
-    found: dict[str, Curve] = {}
+    curves_by_name: dict[str, Curve] = {}
     for name in dict.fromkeys(columns.values()):
-        own = metrics[metrics["run"].astype(str).map(columns) == name]
+        run_metrics = metrics[metrics["run"].astype(str).map(columns) == name]
         curves, _ = gather_curves(
-            own, study.log.runs, column=name, replaced=study.log.replaced, assess=study.from_logs.assess
+            run_metrics,
+            study.log.runs,
+            column=name,
+            replaced=study.log.replaced,
+            assess=study.from_logs.assess,
         )
-        found |= {curve.run: curve for curve in curves}
-    return [found[run] for run in columns if run in found]
+        curves_by_name |= {curve.run: curve for curve in curves}
+    return [curves_by_name[run] for run in columns if run in curves_by_name]
 
 
 def _judgements(
@@ -266,12 +270,14 @@ def _judgements(
     """Return the judgement of each run by its log."""
     if study.log is None or not columns:
         return []
-    known = {curve.run: curve for curve in curves}  # runs whose plan contradicts the log are judged, too
+    curves_by_run = {
+        curve.run: curve for curve in curves
+    }  # runs whose plan contradicts the log are judged, too
     judge_log = study.judge or _by_remarks
     return [
         (
             str(run),
-            study.from_logs.judgement(judge_log, rows, columns[str(run)], known.get(str(run))),
+            study.from_logs.judgement(judge_log, rows, columns[str(run)], curves_by_run.get(str(run))),
         )
         for run, rows in study.log.judged.groupby("run", sort=False)
         if str(run) in columns
@@ -281,12 +287,12 @@ def _judgements(
 def _passed(judgements: Sequence[tuple[str, Judgement]]) -> list[dict[str, object]]:
     """Return what stood out in the logs and came back, with its run, by step."""
     passed: list[dict[str, object]] = [
-        {"run": run, "kind": one.kind, "step": _counted(one.step)}
+        {"run": run, "kind": remark.kind, "step": _counted(remark.step)}
         for run, judgement in judgements
-        for one in judgement.noticed
-        if one.passed is not None
+        for remark in judgement.noticed
+        if remark.passed is not None
     ]
-    return sorted(passed, key=lambda one: float(str(one["step"])))
+    return sorted(passed, key=lambda entry: float(str(entry["step"])))
 
 
 def _symptoms(grounds: Sequence[tuple[str, Remark]]) -> list[dict[str, object]]:
@@ -294,12 +300,12 @@ def _symptoms(grounds: Sequence[tuple[str, Remark]]) -> list[dict[str, object]]:
 
     Too few losses to judge a run have no step: they are not a sign of trouble.
     """
-    found = [(run, ground) for run, ground in grounds if ground.step is not None]
-    found.sort(key=lambda one: (-LEVELS.index(one[1].level), place(one[1].kind)))
+    symptoms = [(run, ground) for run, ground in grounds if ground.step is not None]
+    symptoms.sort(key=lambda pair: (-LEVELS.index(pair[1].level), place(pair[1].kind)))
     return [
         {"run": run, "kind": g.kind, "step": _counted(g.step), "ground": g.sentence, "remedy": g.remedy,
          "level": g.level}
-        for run, g in found
+        for run, g in symptoms
     ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ _FINDERS = (sound, odd, changed, when, beyond, rivals, end, go_on, scale)
 
 def find(study: StudyTables) -> Findings:
     """Return the findings on `study`; questions for which it has no data are left out."""
-    finders = (*_FINDERS, *(one.find for one in study.questions))
+    finders = (*_FINDERS, *(question.find for question in study.questions))
     answers: list[Finding] = [finding for ask in finders if (finding := ask(study)) is not None]
     answers.insert(0, trained(study, answers))
     target = study.labels.label(study.target) if study.target else ""

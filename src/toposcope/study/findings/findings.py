@@ -58,10 +58,10 @@ class Findings:
 
     def __getitem__(self, question: str) -> Finding:
         """Return the finding on one of `QUESTIONS` or `questions`; KeyError if there is none."""
-        found = self.get(question)
-        if found is None:
+        finding = self.get(question)
+        if finding is None:
             raise KeyError(question)
-        return found
+        return finding
 
     def __contains__(self, question: object) -> bool:
         """Return whether there is a finding on this question."""
@@ -78,13 +78,13 @@ class Findings:
     def title(self, finding: Finding) -> str:
         """Return the question in words."""
         noun = "any column" if self.subject == "table" else self.noun
-        own = self._question(finding)
-        words = QUESTIONS[finding.question] if own is None else own.words
+        question = self._question(finding)
+        words = QUESTIONS[finding.question] if question is None else question.words
         return words.format(target=self.target or "loss", noun=noun)
 
     def _question(self, finding: Finding) -> Question | None:
         """Return the question of a finding if only this subject answers it."""
-        return next((one for one in self.questions if one.name == finding.question), None)
+        return next((question for question in self.questions if question.name == finding.question), None)
 
     def said(self, finding: Finding) -> Said:
         """Return the words of one of the findings."""
@@ -108,9 +108,9 @@ class Findings:
     def wrong(self) -> Finding | None:
         """The gravest finding on faults of checkpoints or runs; None if there is no fault."""
         for question, strength in (("sound", "faults"), ("on", "broken"), ("odd", "odd")):
-            found = self.get(question)
-            if found is not None and found.strength == strength:
-                return found
+            finding = self.get(question)
+            if finding is not None and finding.strength == strength:
+                return finding
         return None
 
     @property
@@ -132,9 +132,13 @@ class Findings:
         moved = self.get("changed")
         if beyond.strength == "no target" and moved is not None and moved.strength == "moved":
             return moved
-        own = [found for one in self.questions if one.leads and (found := self.get(one.name)) is not None]
-        if beyond.strength == "no target" and own:
-            return own[0]
+        leading = [
+            finding
+            for question in self.questions
+            if question.leads and (finding := self.get(question.name)) is not None
+        ]
+        if beyond.strength == "no target" and leading:
+            return leading[0]
         return self["trained"]
 
     @property
@@ -144,7 +148,7 @@ class Findings:
         checks = self._checks()
         copied = self["beyond"].numbers.get("left_out_columns", ())
         gone = [f"run {run} (on request)" for run in self.without]
-        left_out = ", ".join([*gone, *(f"{one['column']} ({one['why']})" for one in copied)])
+        left_out = ", ".join([*gone, *(f"{copy['column']} ({copy['why']})" for copy in copied)])
         group = "" if self.lead.question == "odd" else self.group  # the odd run may be of another one
         title = of_group(group, lead.title or lead.act)
         about, to_do = self._to_do()
@@ -156,27 +160,27 @@ class Findings:
     def _check(self, question: str, name: str) -> CheckLine:
         """Return the line of a check; it says why if the check could not be made."""
         name = name or ("columns" if self.subject == "table" else self.noun)
-        found = self.get(question)
-        if found is None:
+        finding = self.get(question)
+        if finding is None:
             return CheckLine(OPEN, name, _ABSENT[question])
-        mark = MARKS[question, found.strength]
-        if question == "sound" and mark == GOOD and not found.numbers["audited"]:
+        mark = MARKS[question, finding.strength]
+        if question == "sound" and mark == GOOD and not finding.numbers["audited"]:
             mark = OPEN
-        return CheckLine(mark, name, self.said(found).check)
+        return CheckLine(mark, name, self.said(finding).check)
 
     def _to_do(self) -> tuple[str, str]:
         """Return the one thing to do, after its question: the lead's remedy, else that of the first check."""
-        if self.onward and not any(one.mark == BAD for one in self._checks()):
+        if self.onward and not any(check.mark == BAD for check in self._checks()):
             return "", self.onward
-        order = [self.lead.question, *(one for one in _ACTS if one != self.lead.question)]
+        order = [self.lead.question, *(act for act in _ACTS if act != self.lead.question)]
         if "odd" in self and self["odd"].strength == "alone":
             order = [
-                *(one for one in order if one != "odd"),
+                *(question for question in order if question != "odd"),
                 "odd",
             ]  # advice to train more seeds comes last
         for question in order:
-            found = self.get(question)
-            if found is not None and (todo := self.said(found).todo):
+            finding = self.get(question)
+            if finding is not None and (todo := self.said(finding).todo):
                 return question, todo
         return "", NOTHING
 

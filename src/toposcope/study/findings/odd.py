@@ -14,30 +14,30 @@ if TYPE_CHECKING:
 
 def odd(study: StudyTables) -> Finding | None:
     """Strength: "odd" (some run is), "alike" (none is), "alone" (too few siblings); None for one run."""
-    found = study.odd
-    if found.runs < 2:
+    odd_runs = study.odd
+    if odd_runs.runs < 2:
         return None
     seeds = ",".join(map(str, range(1, FEWEST + 2)))
     numbers = {
-        "compared": found.compared,
-        "runs": found.runs,
+        "compared": odd_runs.compared,
+        "runs": odd_runs.runs,
         "fewest": FEWEST,
         "level": LEVEL * (2 if len(study.features) else 1),  # one test of the losses, one with the features
         "features": len(study.features) > 0,
         "seeds": max(len(group.runs) for group in study.sizes),
         "command": runnable("train", out="DIR", seeds=seeds) if not _of_a_log(study) else "",
-        "leave_out": option("without", found.found[0].run) if found.found else "",
+        "leave_out": option("without", odd_runs.found[0].run) if odd_runs.found else "",
         "odd": [
             {
-                "run": one.run, "sentence": one.sentence, "p": one.p, "since": one.since,
-                "better": one.ends_lower, "siblings": list(one.siblings),
-                "differs": list(one.differs), "frozen": list(one.frozen),
-                "where": [[b.label, b.value, b.low, b.high] for b in one.beside],
+                "run": odd_run.run, "sentence": odd_run.sentence, "p": odd_run.p, "since": odd_run.since,
+                "better": odd_run.ends_lower, "siblings": list(odd_run.siblings),
+                "differs": list(odd_run.differs), "frozen": list(odd_run.frozen),
+                "where": [[b.label, b.value, b.low, b.high] for b in odd_run.beside],
             }
-            for one in found.found
+            for odd_run in odd_runs.found
         ],
     }  # fmt: skip
-    strength = "odd" if found.found else "alike" if found.compared else "alone"
+    strength = "odd" if odd_runs.found else "alike" if odd_runs.compared else "alone"
     return Finding("odd", strength, numbers, "F of the distance to the other runs")
 
 

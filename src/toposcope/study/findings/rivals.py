@@ -50,13 +50,13 @@ def strengths(study: StudyTables) -> pd.DataFrame:
     trends = study.strengths
     mine = worth(study, trends[trends["target"] == study.target] if len(trends) else trends)
     for column, rows in mine.groupby("column", sort=False):
-        known = rows["spearman"].dropna().abs()
-        if known.empty:
+        finite = rows["spearman"].dropna().abs()
+        if finite.empty:
             continue
         lines.append(
             {
-                "column": str(column), "baseline": study.labels.baseline(str(column)), "runs": len(known),
-                "raw": known.mean(), "raw_low": known.min(), "usual_p": int((rows["naive_p"] < 0.05).sum()),
+                "column": str(column), "baseline": study.labels.baseline(str(column)), "runs": len(finite),
+                "raw": finite.mean(), "raw_low": finite.min(), "usual_p": int((rows["naive_p"] < 0.05).sum()),
                 **{n: rows[n].abs().mean() if n in rows else np.nan for n in ("given_top", "given_count")},
                 "verdict": verdicts.get(str(column), ""),
             }
@@ -97,11 +97,15 @@ def _entropy(study: StudyTables) -> dict[str, object] | None:
     entropy, count = (study.column(probe, feature) for feature in features)
     if not entropy or not count:
         return None
-    own = [spearman(rows[entropy], rows[count]) for _, rows in study.series.values.groupby("run")]
+    correlations = [spearman(rows[entropy], rows[count]) for _, rows in study.series.values.groupby("run")]
     given = study.confounds
     rest: list[float] = []
     if {"given_count", "target"} <= set(given):
         mine = given[(given["target"] == study.target) & (given["column"] == entropy)]
         rest = extent(mine["given_count"])
     name, of = (feature.label for feature in features)
-    return {"name": name, "count": of, "own": extent(own), "rest": rest} if extent(own) else None
+    return (
+        {"name": name, "count": of, "own": extent(correlations), "rest": rest}
+        if extent(correlations)
+        else None
+    )

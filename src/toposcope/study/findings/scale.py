@@ -61,14 +61,14 @@ def _order(study: StudyTables) -> dict[str, object]:
     """Return the rank correlation of last values with size over runs, and the least p that it can have."""
     columns = study.leads(Use.END)
     table = last_values(study, columns)
-    known = table[table["parameters"] > 0]
-    if known["parameters"].nunique() < 2:
-        return {"ordered": [], "models": len(known), "smallest_p": None}
+    sized = table[table["parameters"] > 0]
+    if sized["parameters"].nunique() < 2:
+        return {"ordered": [], "models": len(sized), "smallest_p": None}
     lines = []
     for column in columns:
-        both = known[["parameters", column]].dropna().to_numpy(float)
+        both = sized[["parameters", column]].dropna().to_numpy(float)
         rho, p = spearman_exact(both[:, 0], both[:, 1])
         lines.append({"label": study.labels.label(column), "rho": float(rho), "p": float(p)})
-    alone = len(known) == known["parameters"].nunique()
-    smallest = 2.0 / math.factorial(len(known)) if alone and len(known) < 20 else None
-    return {"ordered": lines, "models": len(known), "smallest_p": smallest}
+    alone = len(sized) == sized["parameters"].nunique()
+    smallest = 2.0 / math.factorial(len(sized)) if alone and len(sized) < 20 else None
+    return {"ordered": lines, "models": len(sized), "smallest_p": smallest}

@@ -63,9 +63,9 @@ class FirstScreen:
         """Return it for a terminal: sentences are wrapped, a command stays on one line."""
         lines = [*_filled(self.title, width), ""]
         wide = width >= _NARROW
-        for one in self.checks:
-            first = f"{one.mark:<{_MARK}}" + (f"{one.name:<{_NAME}}" if wide else f"{one.name}  ")
-            lines += _filled(one.text, width, first, " " * (_MARK + _NAME if wide else _MARK))
+        for check in self.checks:
+            first = f"{check.mark:<{_MARK}}" + (f"{check.name:<{_NAME}}" if wide else f"{check.name}  ")
+            lines += _filled(check.text, width, first, " " * (_MARK + _NAME if wide else _MARK))
         if self.left_out:
             lines += _filled(self.left_out, width, "Left out: ", "    ")
         to_do, command = self.to_do
@@ -75,10 +75,10 @@ class FirstScreen:
     def as_html(self) -> str:
         """Return it for a notebook: about ten lines."""
         rows = "".join(
-            f"<tr><td style='text-align:left'>●&nbsp;{WORDS[one.mark].replace(' ', '&nbsp;')}</td>"
-            f"<td>{html.escape(one.name)}</td>"
-            f"<td style='text-align:left'>{html.escape(one.text)}</td></tr>"
-            for one in self.checks
+            f"<tr><td style='text-align:left'>●&nbsp;{WORDS[check.mark].replace(' ', '&nbsp;')}</td>"
+            f"<td>{html.escape(check.name)}</td>"
+            f"<td style='text-align:left'>{html.escape(check.text)}</td></tr>"
+            for check in self.checks
         )
         to_do, command = self.to_do
         code = f" <code>{html.escape(command)}</code>" if command else ""
@@ -90,7 +90,7 @@ class FirstScreen:
 
     def as_data(self) -> dict[str, object]:
         """Return it as plain data."""
-        checks = [{"mark": one.mark, "name": one.name, "text": one.text} for one in self.checks]
+        checks = [{"mark": check.mark, "name": check.name, "text": check.text} for check in self.checks]
         shown = {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
         return {**shown, "about": self.about}
 
@@ -103,8 +103,8 @@ def _command(text: str) -> tuple[str, str]:
     >>> _command("See all: `toposcope.forecast('a.log')`")
     ('See all:', "toposcope.forecast('a.log')")
     """
-    found = re.fullmatch(r"(.*?:) `?(toposcope[ .][^`]*)`?", text, re.DOTALL)
-    return (found[1], found[2]) if found else (text, "")
+    match = re.fullmatch(r"(.*?:) `?(toposcope[ .][^`]*)`?", text, re.DOTALL)
+    return (match[1], match[2]) if match else (text, "")
 
 
 def _uncapital(text: str) -> str:

@@ -24,13 +24,13 @@ def trained(study: StudyTables, answers: Iterable[Finding]) -> Finding:
     `answers` are the findings on the measurements and on the logs. Runs are ranked by the loss at their last
     checkpoint, those at the end of their family alone.
     """
-    known = {one.question: one for one in answers}
-    on, gaps = known.get("on"), int(known["sound"].numbers["gaps"])
+    findings_by_question = {answer.question: answer for answer in answers}
+    on, gaps = findings_by_question.get("on"), int(findings_by_question["sound"].numbers["gaps"])
     counts = study.series.values.groupby("run")["step"].nunique()
     numbers = {
         "runs": len(study.runs), "ran": len(study.runs), "sizes": len(study.sizes),
         "run": next(iter(study.ordered), ""), "checkpoints": int(counts.max()), "gaps": gaps,
-        "audited": bool(known["sound"].numbers.get("audited")), "running": [], "undecided": 0,
+        "audited": bool(findings_by_question["sound"].numbers.get("audited")), "running": [], "undecided": 0,
         "unknown_ends": 0,
         **_ranked(study),
     }  # fmt: skip

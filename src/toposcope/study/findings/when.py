@@ -30,13 +30,13 @@ def when(study: StudyTables) -> Finding:
     lead = next(iter(study.leads(Use.CHANGE)), "")
     target = study.target if study.target in study.series.values else ""
     loss = half_steps(study.series, target) if target else pd.Series(dtype=float)
-    own = half_steps(study.series, lead) if lead and _moved(study, lead) else pd.Series(dtype=float)
-    both = pd.concat([loss.rename("loss"), own.rename("own")], axis=1).dropna()
+    own_half = half_steps(study.series, lead) if lead and _moved(study, lead) else pd.Series(dtype=float)
+    both = pd.concat([loss.rename("loss"), own_half.rename("own")], axis=1).dropna()
     gap = study.series.values.groupby("run")["step"].apply(lambda steps: steps.diff().median()).median()
     numbers = {
         "target": study.labels.label(target) if target else "",
         "lead": study.labels.label(lead) if lead else "",
-        "half_target": extent(loss), "half_lead": extent(own), "both": len(both),
+        "half_target": extent(loss), "half_lead": extent(own_half), "both": len(both),
         "later": int((both["own"] > both["loss"]).sum()), "earlier": int((both["own"] < both["loss"]).sum()),
         "gap": float(gap), "fixed": _fixed(study),
         "fixed_by": study.published.fixed.source, "fixed_of": study.published.fixed.words,
@@ -83,10 +83,10 @@ def fixed_phases(study: StudyTables, column: str) -> pd.DataFrame:
     rows = []
     for run in study.series.run_names:
         frame = study.series.of_run(run)
-        known = frame[["step", column]].dropna() if column in frame else frame.iloc[:0]
+        measured_rows = frame[["step", column]].dropna() if column in frame else frame.iloc[:0]
         for phase in study.published.fixed.phases:
             high = np.inf if phase.high is None else phase.high
-            inside = known[(known["step"] >= phase.low) & (known["step"] <= high)]
+            inside = measured_rows[(measured_rows["step"] >= phase.low) & (measured_rows["step"] <= high)]
             if len(inside) < 2:
                 continue
             first, last = inside.iloc[0], inside.iloc[-1]
@@ -106,12 +106,14 @@ def _fixed(study: StudyTables) -> list[dict[str, object]]:
     if not column:
         return []
     judged = fixed_phases(study, column).dropna(subset=["agrees"])
-    found = []
+    phases = []
     for phase in published.phases:
         mine = judged[judged["phase"] == phase.name]
         if len(mine):
             verb = "rises" if phase.sign > 0 else "falls"
             steps = [int(mine["start_step"].min()), int(mine["end_step"].max())]
             right = int(mine["agrees"].astype(bool).sum())
-            found.append({"phase": phase.name, "verb": verb, "steps": steps, "right": right, "of": len(mine)})
-    return found
+            phases.append(
+                {"phase": phase.name, "verb": verb, "steps": steps, "right": right, "of": len(mine)}
+            )
+    return phases

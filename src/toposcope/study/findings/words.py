@@ -68,7 +68,7 @@ def said(
     context = template.new_context(given)
     for _ in template.root_render_func(context):  # running it is what finds the blocks of its parents
         pass
-    parts = {name: "".join(found[0](context)) for name, found in context.blocks.items()}
+    parts = {name: "".join(block[0](context)) for name, block in context.blocks.items()}
     check = " ".join(parts.get("check", "").split())
     title = " ".join(parts.get("title", "").split())  # which may begin with a run's name
     parts.setdefault("act", title)

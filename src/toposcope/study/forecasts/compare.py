@@ -96,9 +96,9 @@ def _ended(finished: Sequence[Curve]) -> str:
     """Return how many runs are finished, and of how many others the last step is unknown."""
     unknown = sum(map(may_go_on, finished))
     count = len(finished) - unknown
-    known = f"{count:,} finished run{'s' * (count != 1)}"
+    ended_text = f"{count:,} finished run{'s' * (count != 1)}"
     more = f"{unknown:,} run{'s' * (unknown != 1)} whose last step is unknown"
-    return f"{known}, and {more}" if count and unknown else more if unknown else known
+    return f"{ended_text}, and {more}" if count and unknown else more if unknown else ended_text
 
 
 def worth_of_features(

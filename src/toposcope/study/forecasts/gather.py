@@ -112,11 +112,13 @@ def _featured(
         wide, problems = without_infinities(wide)
     if wide is None:
         return tuple(runs), problems
-    made = []
+    runs_with_features = []
     for run in runs:
-        own = _with_norms(wide, run.table, run.name)
-        made.append(replace(run, features=own, topology=topology_in(own.columns, catalogue)))
-    return tuple(made), problems
+        features_of_run = _with_norms(wide, run.table, run.name)
+        runs_with_features.append(
+            replace(run, features=features_of_run, topology=topology_in(features_of_run.columns, catalogue))
+        )
+    return tuple(runs_with_features), problems
 
 
 def feature_columns(
@@ -165,15 +167,17 @@ def _leading_probes(catalogue: pd.DataFrame | None) -> list[str]:
 def _short_names(model: pd.DataFrame, catalogue: pd.DataFrame | None) -> dict[tuple[str, str, str], str]:
     """Return (probe, scope, feature) -> short name of the leading features of forecasts."""
     measured = set(model[["probe", "scope", "feature"]].drop_duplicates().itertuples(index=False, name=None))
-    found: dict[tuple[str, str, str], str] = {}
+    names_by_feature: dict[tuple[str, str, str], str] = {}
     for line in leading_features(completed(catalogue), Use.FORECAST):
         probe, feature = line["probe"], line["feature"]
         scopes = tuple(line["scopes"]) or tuple(Scope)
         places = ((probe, str(scope), feature) for scope in scopes)
         at = next((place for place in places if place in measured), None)
         if at is not None:
-            found[at] = feature if feature not in found.values() else f"{probe}/{feature}"
-    return found
+            names_by_feature[at] = (
+                feature if feature not in names_by_feature.values() else f"{probe}/{feature}"
+            )
+    return names_by_feature
 
 
 def _declared(
@@ -214,14 +218,14 @@ def _at_some_steps(metrics: pd.DataFrame) -> pd.DataFrame | None:
 
 
 def _with_norms(wide: pd.DataFrame, rows: pd.DataFrame, run: str) -> pd.DataFrame:
-    own = wide[wide["run"] == run].drop(columns="run").sort_values("step").reset_index(drop=True)
+    run_rows = wide[wide["run"] == run].drop(columns="run").sort_values("step").reset_index(drop=True)
     logged = rows.sort_values("step").drop_duplicates("step").set_index("step")
     if "weight_norm" in logged and logged["weight_norm"].notna().any():
-        own["weight_norm"] = logged["weight_norm"].reindex(own["step"]).to_numpy()
+        run_rows["weight_norm"] = logged["weight_norm"].reindex(run_rows["step"]).to_numpy()
     if "grad_norm" in logged and logged["grad_norm"].notna().any():
         smooth = logged["grad_norm"].rolling(_GRADIENT_WINDOW, min_periods=1).mean()
-        own["grad_norm"] = smooth.reindex(own["step"]).to_numpy()
-    return own
+        run_rows["grad_norm"] = smooth.reindex(run_rows["step"]).to_numpy()
+    return run_rows
 
 
 def topological_methods(

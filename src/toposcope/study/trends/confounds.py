@@ -61,10 +61,10 @@ def confound_table(
 def _partial(frame: pd.DataFrame, target: str, column: str, control: str) -> float:
     if control not in frame or column == control:
         return float("nan")
-    known = frame[[target, column, control]].dropna()
-    if len(known) < LEAST_POINTS:
+    complete = frame[[target, column, control]].dropna()
+    if len(complete) < LEAST_POINTS:
         return float("nan")
-    y, x, z = (stat.ranks(known[[name]].to_numpy(float)) for name in (target, column, control))
+    y, x, z = (stat.ranks(complete[[name]].to_numpy(float)) for name in (target, column, control))
     return float(stat.partial_correlation(x, y, z)[0][0])
 
 

@@ -46,12 +46,12 @@ def lag_table(
 
 
 def _of_pair(frame: pd.DataFrame, column: str, target: str) -> tuple[object, ...]:
-    known = frame[["step", column, target]].dropna()
-    n = len(known)
+    complete = frame[["step", column, target]].dropna()
+    n = len(complete)
     nothing = (np.nan,) * 6
     if n < LEAST_LENGTH:
         return (n, *nothing, "failed", too_few_checkpoints(n, LEAST_LENGTH))
-    steps, x, y = (known[name].to_numpy(float) for name in ("step", column, target))
+    steps, x, y = (complete[name].to_numpy(float) for name in ("step", column, target))
     if np.ptp(x) == 0 or np.ptp(y) == 0:
         return (n, *nothing, "degenerate", "constant series")
     rate = None

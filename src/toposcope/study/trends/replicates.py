@@ -65,11 +65,11 @@ def pooled_pairing_test(
             (_detrended(x, at), _detrended(y, at)) for (x, y), at in zip(families, steps, strict=True)
         ]
     tables = [_crossed(x, y) for x, y in families]
-    own = [np.trace(table) / len(table) - table.mean() for table in tables]
+    own_gaps = [np.trace(table) / len(table) - table.mean() for table in tables]
     distances, exact = _joint_distances(tables)
     extra = 0 if exact else 1
-    reached = np.count_nonzero(distances >= abs(np.mean(own)) - 1e-12)
-    gaps = [gap * len(table) / (len(table) - 1) for gap, table in zip(own, tables, strict=True)]
+    reached = np.count_nonzero(distances >= abs(np.mean(own_gaps)) - 1e-12)
+    gaps = [gap * len(table) / (len(table) - 1) for gap, table in zip(own_gaps, tables, strict=True)]
     return float(np.mean(gaps)), (reached + extra) / (len(distances) + extra), 1.0 / len(distances)
 
 

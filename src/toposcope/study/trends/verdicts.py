@@ -195,10 +195,10 @@ def _primary_columns(table: SeriesTable, columns: Sequence[str] | None = None) -
     They are those that the catalogue calls `primary`. `columns`, where given, restricts them, and where none
     of those named is primary, naming them is the choice.
     """
-    found = list(table.catalogue.loc[table.catalogue["primary"].astype(bool), "column"])
+    primary = list(table.catalogue.loc[table.catalogue["primary"].astype(bool), "column"])
     if columns is None:
-        return found
-    named = [column for column in columns if column in set(found)]
+        return primary
+    named = [column for column in columns if column in set(primary)]
     return named or list(columns)
 
 
@@ -220,8 +220,8 @@ def judged(out: pd.DataFrame, primary: Sequence[str], alpha: float) -> pd.DataFr
         out.loc[rest, "q"] = stat.benjamini_hochberg(out.loc[rest, "p"].to_numpy(float))
     sizes = [(int(n), max(int(m), 1)) for n, m in zip(out["free"], out["family_size"], strict=True)]
     distinct = list(dict.fromkeys(sizes))
-    found = dict(zip(distinct, run_blocks(lambda size: detectable_r(*size), distinct), strict=True))
-    out["detectable_r"] = [found[size] for size in sizes]
+    detectable = dict(zip(distinct, run_blocks(lambda size: detectable_r(*size), distinct), strict=True))
+    out["detectable_r"] = [detectable[size] for size in sizes]
     rows = out.to_dict("records")
     decided = [_verdict(row, alpha) for row in rows]
     ruled = [_decided_by(out, i, row, decided[i][0], alpha) for i, row in enumerate(rows)]
@@ -302,12 +302,12 @@ def _groups(
     steps, y = frame["step"].to_numpy(float), frame[target].to_numpy(float)
     features = frame[list(columns)].to_numpy(float)
     rate = frame["learning_rate"].to_numpy(float) if "learning_rate" in frame else None
-    known = np.isfinite(features) & np.isfinite(y)[:, None]
+    finite = np.isfinite(features) & np.isfinite(y)[:, None]
     groups: dict[bytes, list[int]] = {}
     for j in range(features.shape[1]):
-        groups.setdefault(known[:, j].tobytes(), []).append(j)
+        groups.setdefault(finite[:, j].tobytes(), []).append(j)
     for chosen in groups.values():
-        rows = known[:, chosen[0]]
+        rows = finite[:, chosen[0]]
         names = [columns[j] for j in chosen]
         yield steps[rows], features[rows][:, chosen], y[rows], None if rate is None else rate[rows], names
 
@@ -336,7 +336,9 @@ def _of_run(
         if len(frame) - len(steps):
             lost = len(frame) - len(steps)
             notes.append(f"{lost:,} checkpoint{'s' * (lost != 1)} without a finite value left out")
-        block["reason"] = ["; ".join(part for part in (own, *notes) if part) for own in block["reason"]]
+        block["reason"] = [
+            "; ".join(part for part in (own_reason, *notes) if part) for own_reason in block["reason"]
+        ]
         yield block
 
 

@@ -47,17 +47,17 @@ def draws_of(
             products=options.products,
             history=lambda: [source.parameters(earlier, objective) for earlier in snapshot.prefix],
         )  # fmt: skip
-        made = kind.at(centre)
-        random = None if kind.random else _alike(objective, made, batch=batch, run=run)
-        draws.append(DirectionDraw(batch * options.draws_per_batch + seed, made, random))
+        directions = kind.at(centre)
+        random = None if kind.random else _alike(objective, directions, batch=batch, run=run)
+        draws.append(DirectionDraw(batch * options.draws_per_batch + seed, directions, random))
     return draws
 
 
-def _alike(objective: Objective, made: Directions, **axes: int | str) -> Directions:
-    """Return random directions with the lengths of `made`."""
-    found = random_directions(objective, len(made), null="equal length", **axes)
-    lengths = made.vectors.norm(dim=1) / found.vectors.norm(dim=1).to(made.vectors.dtype)
-    return Directions("random", found.vectors * lengths[:, None].to(found.vectors), made.unit)
+def _alike(objective: Objective, directions: Directions, **axes: int | str) -> Directions:
+    """Return random directions with the lengths of `directions`."""
+    random = random_directions(objective, len(directions), null="equal length", **axes)
+    lengths = directions.vectors.norm(dim=1) / random.vectors.norm(dim=1).to(directions.vectors.dtype)
+    return Directions("random", random.vectors * lengths[:, None].to(random.vectors), directions.unit)
 
 
 @dataclass(frozen=True)

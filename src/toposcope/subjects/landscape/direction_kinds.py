@@ -168,15 +168,15 @@ class TrajectoryDirections(DirectionKind):
         """
         import torch
 
-        found = trajectory_directions(centre.history(), centre.n)
-        extent = np.abs(found.coordinates - found.coordinates[-1]).max(axis=0)
+        trajectory = trajectory_directions(centre.history(), centre.n)
+        extent = np.abs(trajectory.coordinates - trajectory.coordinates[-1]).max(axis=0)
         if not (extent > 0).all():
             raise InputError(
                 "the trajectory does not leave this checkpoint along one of the directions; use fewer "
                 "directions"
             )
-        vectors = found.directions.vectors * torch.from_numpy(extent)[:, None]
-        return replace(found.directions, vectors=vectors, unit="the farthest checkpoint along it")
+        vectors = trajectory.directions.vectors * torch.from_numpy(extent)[:, None]
+        return replace(trajectory.directions, vectors=vectors, unit="the farthest checkpoint along it")
 
 
 KINDS: tuple[type[DirectionKind], ...] = (RandomDirections, HessianDirections, TrajectoryDirections)
@@ -217,5 +217,5 @@ def described_kinds() -> str:
     >>> described_kinds().split(", ")[0]
     'random (filter-normalised)'
     """
-    *others, last = (f"{one.name} ({one.description})" for one in direction_kinds().values())
+    *others, last = (f"{kind.name} ({kind.description})" for kind in direction_kinds().values())
     return f"{', '.join(others)} or {last}"

@@ -135,17 +135,17 @@ OF_SURFACE = (
     MASKED,
     *(
         Feature(
-            f"{one.name}_null", f"{one.label}, quadratic model", one.unit, Kind.NULL, null_of=one,
+            f"{base.name}_null", f"{base.label}, quadratic model", base.unit, Kind.NULL, null_of=base,
             scopes=_MODEL, description="of the quadratic model of the same point on the same lattice",
         )
-        for one in WITH_NULL
+        for base in WITH_NULL
     ),
     *(
         Feature(
-            f"{one.name}_random", f"{one.label}, random directions", one.unit, Kind.NULL, null_of=one,
+            f"{base.name}_random", f"{base.label}, random directions", base.unit, Kind.NULL, null_of=base,
             scopes=_MODEL, description="along random directions of equal length; only for other directions",
         )
-        for one in WITH_NULL
+        for base in WITH_NULL
     ),
 )  # fmt: skip
 

@@ -109,15 +109,15 @@ class LandscapeOptions:
         InputError
             In a process that does not know it: `add_directions` was called in another one.
         """
-        known = direction_kinds()
-        if self.directions not in known:  # settings that come from another process were not checked here
+        kinds = direction_kinds()
+        if self.directions not in kinds:  # settings that come from another process were not checked here
             raise InputError(
                 "these directions are registered only in the calling process",
                 argument="directions",
                 value=self.directions,
                 remedy=f"offer them by the entry point {GROUP}, or use 1 process",
             )
-        return known[self.directions]
+        return kinds[self.directions]
 
     @property
     def texts(self) -> int:

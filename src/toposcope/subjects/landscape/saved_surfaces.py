@@ -39,8 +39,8 @@ def save_surface(path: Path, surface: Surface, topology: SurfaceTopology | None 
     """Write a surface and its topology to a temporary file and rename it into place."""
     axes = {f"axis_{number}": axis for number, axis in enumerate(surface.axes)}
     words = {"kind": surface.kind, "unit": surface.unit, "digest": surface.digest}
-    found = {} if topology is None else _arrays(topology)
-    write_arrays(path, {"losses": surface.losses, "counts": surface.counts, **axes, **words, **found})
+    arrays = {} if topology is None else _arrays(topology)
+    write_arrays(path, {"losses": surface.losses, "counts": surface.counts, **axes, **words, **arrays})
 
 
 def read_surface(path: Path, *, digest: str | None = None) -> tuple[Surface, SurfaceTopology | None] | None:
@@ -57,16 +57,16 @@ def read_surface(path: Path, *, digest: str | None = None) -> tuple[Surface, Sur
 
 
 def _arrays(topology: SurfaceTopology) -> dict[str, object]:
-    made: dict[str, object] = {"graph": topology.graph, "dimensions": len(topology.homology)}
-    made |= {f"{_TREE}{name}": getattr(topology.tree, name) for name in _OF_TREE}
+    arrays: dict[str, object] = {"graph": topology.graph, "dimensions": len(topology.homology)}
+    arrays |= {f"{_TREE}{name}": getattr(topology.tree, name) for name in _OF_TREE}
     for diagram in topology.homology:
-        made[f"h{diagram.dim}"] = diagram.pairs
-        made[f"h{diagram.dim}_vertices"] = diagram.n_vertices
+        arrays[f"h{diagram.dim}"] = diagram.pairs
+        arrays[f"h{diagram.dim}_vertices"] = diagram.n_vertices
     if topology.branches is not None:
-        made |= {f"{_TESTED}{name}": getattr(topology.branches.tree, name) for name in _OF_TREE}
+        arrays |= {f"{_TESTED}{name}": getattr(topology.branches.tree, name) for name in _OF_TREE}
         names = (*_OF_INTERVALS, "level")
-        made |= {f"{_INTERVALS}{name}": getattr(topology.branches.intervals, name) for name in names}
-    return made
+        arrays |= {f"{_INTERVALS}{name}": getattr(topology.branches.intervals, name) for name in names}
+    return arrays
 
 
 def _topology(held: Mapping[str, np.ndarray]) -> SurfaceTopology | None:

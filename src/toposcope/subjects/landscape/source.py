@@ -33,7 +33,7 @@ with two threads and 12 ms with one, on two cores at a load of 4.
 
 def _threads(model: LanguageModel) -> int | None:
     """Return how many threads compute with a model; None for as many as the kernels use."""
-    return 1 if sum(one.numel() for one in model.module.parameters()) < _SMALL else None
+    return 1 if sum(parameter.numel() for parameter in model.module.parameters()) < _SMALL else None
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class ObjectiveSource:
         with snapshot.model(self.loader) as model, steady_threads(_threads(model)):
             rows = self._rows(model, snapshot.checkpoint, options)
             model = full_precision(model)  # once for all batches
-            size, found = options.sequences, []
+            size, batch_objectives = options.sequences, []
             for number in range(options.batches):
                 batch = Batch.of(rows[number * size : (number + 1) * size], last_only=model.last_only)
                 if len(batch) < 4:
@@ -68,8 +68,8 @@ class ObjectiveSource:
                         f"batch {number} has {len(batch):,} sequences of two tokens or more, but an "
                         "interval needs at least 4; give more or longer texts"
                     )
-                found.append(Objective(model, batch))
-            yield found
+                batch_objectives.append(Objective(model, batch))
+            yield batch_objectives
 
     @property
     def digest(self) -> str:

@@ -55,14 +55,14 @@ class LandscapeStudy:
     def probes(self) -> list[Probe]:
         """Return the chosen probes."""
         folder = self.store.resolve() / FOLDER
-        made: dict[str, Probe] = {
+        probes_by_name: dict[str, Probe] = {
             "sharpness": Sharpness(self.options, self.source),
             "curvature": Curvature(self.options, self.source, folder, self.products.seconds),
             "surface": Surfaces(self.options, self.source, folder, self.products.seconds),
             "paths": Paths(self.options, self.source, self.partners),
             "retrain": Retrain(self.options, self.source),
         }
-        return [made[name] for name in NAMES if name in self.names]
+        return [probes_by_name[name] for name in NAMES if name in self.names]
 
     def of(self, series: Series) -> LandscapeStudy:
         """Return the study of this series: with its pairs of seeds, and the cost of its Hessian.
@@ -77,14 +77,14 @@ class LandscapeStudy:
         self._check_history(series)
         if run_folder_of(first := next(iter(series))) is not None:
             self.source.loader.n_layers(first)  # refuses a run without a language model
-        found = replace(self, partners=partners_of(series.runs, list(series)))
-        found.cost(series)  # refuses before anything is timed
+        study = replace(self, partners=partners_of(series.runs, list(series)))
+        study.cost(series)  # refuses before anything is timed
         shapes = _shapes(series, series.names[0])
         slowness = timed_pass(series, self.source, self.options, shapes)
-        found = replace(found, source=replace(self.source, slowness=slowness))
+        study = replace(study, source=replace(self.source, slowness=slowness))
         if not self._multiplies:
-            return found
-        return replace(found, products=timed_products(series, self.source, self.options, shapes))
+            return study
+        return replace(study, products=timed_products(series, self.source, self.options, shapes))
 
     def _check_history(self, series: Series) -> None:
         lengths = {run: len(series.of_run(run)) for run in series.names}
@@ -132,22 +132,24 @@ class LandscapeStudy:
                 cost = probe.work(shapes)  # type: ignore[attr-defined]
                 if probe.name not in CHEAP:
                     refuse_above(cost)
-                most = max(most, cost, key=lambda one: one.flop)
+                most = max(most, cost, key=lambda cost_so_far: cost_so_far.flop)
         return most
 
     def announcement(self, series: Series) -> str:
         """Describe what will be measured and its cost; printed before the start."""
         fixed = self.options.range
-        said = (
+        range_text = (
             RULE
             if fixed is None
             else (f"each axis goes to {fixed:g} of its unit; a second surface has a quarter of this range")
         )
-        ranges = f" Surfaces: {said}." if "surface" in self.names else ""
+        ranges = f" Surfaces: {range_text}." if "surface" in self.names else ""
         ranges += f" {early}" if (early := self.without_surface(series)) else ""
         products = f" {self.products.sentence()}" if self._multiplies else ""
-        said = f"Per checkpoint, the longest measurement takes {self.cost(series).sentence()}.{products}"
-        return said.rstrip() + ranges
+        range_text = (
+            f"Per checkpoint, the longest measurement takes {self.cost(series).sentence()}.{products}"
+        )
+        return range_text.rstrip() + ranges
 
 
 def study_of_texts(
@@ -182,12 +184,12 @@ def _chosen(features: Sequence[str]) -> tuple[str, ...]:
     wanted: set[str] = set()
     for name in (feature.strip() for feature in features):
         if name not in ("all", "landscape", "cheap", *NAMES):
-            known = ("cheap", "all", *NAMES)
+            known_names = ("cheap", "all", *NAMES)
             raise InputError(
                 "no such probe of the loss surface",
                 argument="features",
                 value=name,
-                remedy=f"use {', '.join(known)}{did_you_mean(name, known)}",
+                remedy=f"use {', '.join(known_names)}{did_you_mean(name, known_names)}",
             )
         wanted |= {"cheap": set(CHEAP)}.get(name, {name} if name in NAMES else set(NAMES) - set(BY_NAME))
     return tuple(name for name in NAMES if name in wanted)

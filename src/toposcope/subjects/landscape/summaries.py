@@ -44,19 +44,19 @@ def summaries_of(topology: SurfaceTopology) -> dict[str, float]:
     With tested branches, also how many branches half of the sequences show and the other half confirms.
     """
     tree, graph = topology.tree, topology.graph
-    found = surface_summaries(tree)
+    summaries = surface_summaries(tree)
     split = surface_summaries(sampled_tree(-tree.values.reshape(tree.shape), graph))
-    made = {name: found[name] for name in _OF_TREE}
-    made["trivial"] = float(topology.trivial)
-    made["maxima"] = split["minima"]
-    made["split_average_persistence"] = split["average_persistence"]
+    by_name = {name: summaries[name] for name in _OF_TREE}
+    by_name["trivial"] = float(topology.trivial)
+    by_name["maxima"] = split["minima"]
+    by_name["split_average_persistence"] = split["average_persistence"]
     for diagram in topology.homology[1:]:
         bars = diagram.death - diagram.birth
         ending = bars[np.isfinite(bars)]
-        made[f"h{diagram.dim}_count"] = float(len(ending))
-        made[f"h{diagram.dim}_total"] = float(ending.sum())
+        by_name[f"h{diagram.dim}_count"] = float(len(ending))
+        by_name[f"h{diagram.dim}_total"] = float(ending.sum())
     tested = topology.branches
     if tested is not None:
-        made["branches_found"] = float(tested.found)
-        made["branches_confirmed"] = float(tested.confirmed.sum())
-    return made
+        by_name["branches_found"] = float(tested.found)
+        by_name["branches_confirmed"] = float(tested.confirmed.sum())
+    return by_name

@@ -95,17 +95,22 @@ def moments_in_words(uri: str) -> str:
     if state is None:
         return ""
     kept = [
-        one
+        parameter
         for optimizer in state.optimizers
         if _of_matrices(optimizer)
-        for one in optimizer.parameters.values()
-        if len(one.shape or ()) > 1 or (optimizer.buffers and one.shape)
+        for parameter in optimizer.parameters.values()
+        if len(parameter.shape or ()) > 1 or (optimizer.buffers and parameter.shape)
     ]
-    tensors = [tensor for one in kept for tensor in (one.first, one.second) if tensor is not None]
+    tensors = [
+        tensor
+        for kept_parameter in kept
+        for tensor in (kept_parameter.first, kept_parameter.second)
+        if tensor is not None
+    ]
     if not tensors:
         return ""
     which = "both moments" if len(tensors) == 2 * len(kept) else "moments"
-    what = "buffers" if any(one.buffers for one in state.optimizers) else "matrices"
+    what = "buffers" if any(optimizer.buffers for optimizer in state.optimizers) else "matrices"
     held = sum(tensor.size * tensor.dtype.itemsize for tensor in tensors)
     return f"{which} of {len(kept):,} {what} in the state that {state.writer} wrote ({size(held)})"
 
@@ -150,11 +155,15 @@ def _by_name(
     named: dict[str, KeptParameter] = {}
     unnamed: dict[str, KeptParameter] = {}
     for key, candidates in names.candidates.items():
-        one = KeptParameter(state.parameters[key], groups.get(key))
-        if len(one.shape) > 1 and len(candidates) == 1 and is_weight(reader.infos()[candidates[0]]):
-            named[candidates[0]] = one
-        elif len(one.shape) > 1 and len(candidates) > 1:
-            unnamed[key] = one
+        kept_parameter = KeptParameter(state.parameters[key], groups.get(key))
+        if (
+            len(kept_parameter.shape) > 1
+            and len(candidates) == 1
+            and is_weight(reader.infos()[candidates[0]])
+        ):
+            named[candidates[0]] = kept_parameter
+        elif len(kept_parameter.shape) > 1 and len(candidates) > 1:
+            unnamed[key] = kept_parameter
     return named, unnamed
 
 
@@ -180,10 +189,14 @@ def moment_matrices(snapshot: Snapshot, kept: KeptState, *, history: bool = True
         for matrix in stream_matrices(tensors, at, config=snapshot.config, only=tuple(kept.named)):
             name = tensors.latest
             yield tensors.matrix(name, Label.of(matrix), matrix.values)
-    for key, one in kept.unnamed.items():
-        if len(one.shape) == 2:
+    for key, kept_parameter in kept.unnamed.items():
+        if len(kept_parameter.shape) == 2:
             label = Label(f"parameter {key}", Role.OTHER, scope=Scope.MATRIX)
-            yield MomentMatrix(label, _fields(one, None, None, None), rule_of(one.state, one.group, math.nan))
+            yield MomentMatrix(
+                label,
+                _fields(kept_parameter, None, None, None),
+                rule_of(kept_parameter.state, kept_parameter.group, math.nan),
+            )
 
 
 class MomentReader:
@@ -280,8 +293,8 @@ def _fields(
             columns[BEFORE] = then.state.second.values().reshape(shape)
     if change is not None and FIRST in columns and change.shape == shape:
         columns[CHANGE] = change
-    made = np.empty(shape, [(field, np.float32) for field in columns])
+    fields = np.empty(shape, [(field, np.float32) for field in columns])
     with np.errstate(over="ignore"):
         for field in list(columns):
-            made[field] = columns.pop(field)
-    return made
+            fields[field] = columns.pop(field)
+    return fields

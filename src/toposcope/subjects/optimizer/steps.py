@@ -122,17 +122,17 @@ class MuonRule:
             return None
         a, b, c = self.coefficients
         tall = first.shape[0] > first.shape[1]
-        made = torch.from_numpy(np.ascontiguousarray(first, np.float32)).bfloat16()
-        made = made.T if tall else made
-        made = made / made.norm().clamp(min=self.least)
+        update = torch.from_numpy(np.ascontiguousarray(first, np.float32)).bfloat16()
+        update = update.T if tall else update
+        update = update / update.norm().clamp(min=self.least)
         for _ in range(self.iterations):
-            gram = made @ made.T
-            made = torch.addmm(made, torch.addmm(gram, gram, gram, beta=b, alpha=c), made, beta=a)
+            gram = update @ update.T
+            update = torch.addmm(update, torch.addmm(gram, gram, gram, beta=b, alpha=c), update, beta=a)
         rows, columns = first.shape
         ratio = 0.2 * math.sqrt(max(rows, columns)) if self.adjusted == "match_rms_adamw" else (
             math.sqrt(max(1.0, rows / columns))
         )  # fmt: skip
-        return self.lr * ratio * (made.T if tall else made).float().numpy()
+        return self.lr * ratio * (update.T if tall else update).float().numpy()
 
 
 @dataclass(frozen=True, slots=True)

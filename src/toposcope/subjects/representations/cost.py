@@ -34,9 +34,9 @@ def seconds_of(
     rate = _ON_CPU if device == "cpu" else _ELSEWHERE
     passes = 2.0 * entries * tokens / rate if source.loader is not None else 0.0
     layers = _layers(options, len(shapes))
-    known = options.max_tokens if options.pooling == "token" else options.cloud_texts or texts
-    clouds = (1 if known <= options.points else options.draws) + options.nulls
-    points = min(known or options.points, options.points)
+    max_tokens = options.max_tokens if options.pooling == "token" else options.cloud_texts or texts
+    clouds = (1 if max_tokens <= options.points else options.draws) + options.nulls
+    points = min(max_tokens or options.points, options.points)
     return passes + _PER_CHECKPOINT + layers * (_PER_LAYER + clouds * seconds_of_cloud(points))
 
 

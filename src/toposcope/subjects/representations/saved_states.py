@@ -140,9 +140,11 @@ def read_states(folder: Path, checkpoint: Checkpoint) -> dict[int, np.ndarray]:
 
 def save_runs(folder: Path, runs: tuple[RunRecord, ...]) -> None:
     """Write the records of the runs beside their states; existing records stay."""
-    known = {run.run: run for run in (*_saved_runs(folder), *runs)}
+    runs_by_name = {run.run: run for run in (*_saved_runs(folder), *runs)}
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps([asdict(run) | {"config": dict(run.config)} for run in known.values()], default=str)
+    text = json.dumps(
+        [asdict(run) | {"config": dict(run.config)} for run in runs_by_name.values()], default=str
+    )
     write_aside(folder / _RUNS, lambda aside: aside.write_text(text, encoding="utf-8"))
 
 
@@ -167,24 +169,26 @@ class SavedStates(Series):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        found = [_checkpoint(folder, path) for path in sorted(folder.glob("*/step_*.safetensors"))]
-        if not found:
+        checkpoints = [_checkpoint(folder, path) for path in sorted(folder.glob("*/step_*.safetensors"))]
+        if not checkpoints:
             raise SourceError(
                 f"{folder} contains no saved states: write some with {option('save_states')} {folder}"
             )
-        self.facts = found[0][1]
-        for at, facts in found:
+        self.facts = checkpoints[0][1]
+        for at, facts in checkpoints:
             if not facts.read_alike(self.facts):
                 raise SourceError(
-                    f"{at.uri} was read from other texts or with other settings than {found[0][0].uri}; "
+                    f"{at.uri} was read from other texts or with other settings than "
+                    f"{checkpoints[0][0].uri}; "
                     "use a separate folder for each"
                 )
-        known = {run.run: run for run in _saved_runs(folder)}
+        runs_by_name = {run.run: run for run in _saved_runs(folder)}
         entries: dict[str, list[Entry]] = {}
-        for at, _ in found:
+        for at, _ in checkpoints:
             entries.setdefault(at.run, []).append(_entry(folder, at))
         sources = [
-            Source(known.get(name, RunRecord(name)), tuple(of_run), empty) for name, of_run in entries.items()
+            Source(runs_by_name.get(name, RunRecord(name)), tuple(of_run), empty)
+            for name, of_run in entries.items()
         ]
         super().__init__(str(folder), sources)
         self.computed = True

@@ -38,10 +38,10 @@ class RepresentationStudy:
 
     def probes(self) -> list[Probe]:
         """Return the probes; they share one pass over each checkpoint."""
-        found: list[Probe] = [Representations(self.options, self.source, self.labelled)]
+        chosen_probes: list[Probe] = [Representations(self.options, self.source, self.labelled)]
         if self.grid is not None:
-            found.append(Sensitivity(self.options, self.source, self.grid))
-        return found
+            chosen_probes.append(Sensitivity(self.options, self.source, self.grid))
+        return chosen_probes
 
 
 def study_of_texts(

@@ -80,11 +80,11 @@ def compare(
             side += probe.measure(reader[index]).rows
     names = [{row.name for row in side if row.scope == Scope.MATRIX} for side in sides]
     if not names[0] & names[1]:
-        one, other = (min(found, default="none") for found in names)
+        mine, other = (min(common, default="none") for common in names)
         remedy = "compare models of one family"
-        if one.startswith(PEFT) != other.startswith(PEFT):
+        if mine.startswith(PEFT) != other.startswith(PEFT):
             remedy = "an adapter holds changes of weights: compare two, or merge it into its model with PEFT"
-        raise InputError(f"the two have no matrix name in common (such as {one} and {other}); {remedy}")
+        raise InputError(f"the two have no matrix name in common (such as {mine} and {other}); {remedy}")
     table = _differences(*(_frame(side) for side in sides))
     return _with_distances(table, _frame(Distances(options).measure(reader[1]).rows))
 
@@ -94,9 +94,9 @@ def of_other_shapes(first: tuple[Series, Checkpoint], second: tuple[Series, Chec
 
     Only file headers are read. This detects two sizes of a model.
     """
-    one, other = (_shapes(*side) for side in (first, second))
-    both = one.keys() & other.keys()
-    return bool(both) and all(one[name] != other[name] for name in both)
+    mine, other = (_shapes(*side) for side in (first, second))
+    both = mine.keys() & other.keys()
+    return bool(both) and all(mine[name] != other[name] for name in both)
 
 
 def _shapes(series: Series, checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
@@ -115,10 +115,10 @@ def weight_changes(
     """
     import pandas as pd
 
-    one, other = (iter(series.matrices(checkpoint)) for series, checkpoint in (first, second))
+    matrices, other = (iter(series.matrices(checkpoint)) for series, checkpoint in (first, second))
     waiting: dict[str, Matrix] = {}
     rows = []
-    for mine in one:
+    for mine in matrices:
         theirs = waiting.pop(mine.name, None)
         while theirs is None and (nearest := next(other, None)) is not None:
             if nearest.name == mine.name:
@@ -168,8 +168,8 @@ def _differences(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
         means = means.rename(columns={"value": side})
         table.insert(len(KEY), side, table[KEY].merge(means, on=KEY, how="left")[side])
     status = {"both": "ok", "left_only": "only in the first", "right_only": "only in the second"}
-    found = both.groupby(KEY, dropna=False, sort=False)["_merge"].first()
-    table["status"] = found.astype(str).map(status).to_numpy()
+    merge_sides = both.groupby(KEY, dropna=False, sort=False)["_merge"].first()
+    table["status"] = merge_sides.astype(str).map(status).to_numpy()
     return table
 
 
@@ -190,5 +190,5 @@ def _with_distances(table: pd.DataFrame, distances: pd.DataFrame) -> pd.DataFram
 
     if distances.empty:
         return table
-    found = _averaged(distances).assign(status="ok")
-    return pd.concat([table, found.reindex(columns=table.columns)], ignore_index=True)
+    distance_rows = _averaged(distances).assign(status="ok")
+    return pd.concat([table, distance_rows.reindex(columns=table.columns)], ignore_index=True)

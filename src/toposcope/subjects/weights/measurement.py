@@ -45,4 +45,4 @@ def _beside(series: Series, features: Sequence[str]) -> list[Probe]:
     beside = beside_weights(features)
     # trainers delete older states, so the last two tell; one alone is no series, as of `toposcope train`
     last = [series.of_run(run)[-2:] for run in series.names if series.of_run(run)] if beside else []
-    return beside if any(all(has_moments(series.place(one)) for one in two) for two in last) else []
+    return beside if any(all(has_moments(series.place(place)) for place in two) for two in last) else []

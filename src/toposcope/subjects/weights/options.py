@@ -61,8 +61,8 @@ class WeightOptions:
         """Refuse settings that cannot be measured."""
         make_tuples(self)
         check_counts(self, {"points": 3, "draws": 1, "nulls": 0})
-        known = {"preset": PRESETS, "conventions": tuple(Normalization), "clouds": CLOUDS, "split": SPLITS}
-        check_choices(self, known)
+        choices = {"preset": PRESETS, "conventions": tuple(Normalization), "clouds": CLOUDS, "split": SPLITS}
+        check_choices(self, choices)
         # a value such as "rieck" is equal to its member, but has no power
         object.__setattr__(self, "conventions", tuple(map(Normalization, self.conventions)))
         if "" in self.without:

@@ -21,7 +21,7 @@ def next_step(test: str, good: int | None, compared: Sequence[str] = ()) -> str:
     """
     if (rule := rule_of_companions(test)) is not None:
         return rule.remedy
-    advice = next((one.next for one in alarms() if one.test == test), Alarm.next)
+    advice = next((alarm.next for alarm in alarms() if alarm.test == test), Alarm.next)
     how = ""
     if compared:
         before, at = compared

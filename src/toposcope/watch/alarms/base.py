@@ -100,7 +100,7 @@ class SeenCheckpoint:
     @property
     def says(self) -> bool:
         """Whether there is enough for a table of culprits."""
-        return self.compared or any(one.kind < CulpritKind.CHANGE for one in self.culprits)
+        return self.compared or any(culprit.kind < CulpritKind.CHANGE for culprit in self.culprits)
 
     def summary(self) -> SeenCheckpoint:
         """Return what is kept of a judged checkpoint: its step and its culprits."""
@@ -131,11 +131,11 @@ class ByStep:
 
     def at(self, steps: Sequence[int]) -> np.ndarray:
         """Return the numbers of steps, NaN where there is none."""
-        wanted, known = np.asarray(steps, np.int64), np.array(self._steps, np.int64)
-        found = np.full(len(wanted), np.nan)
-        there = np.isin(wanted, known)
-        found[there] = np.array(self._values)[np.searchsorted(known, wanted[there])]
-        return found
+        wanted, known_steps = np.asarray(steps, np.int64), np.array(self._steps, np.int64)
+        values_found = np.full(len(wanted), np.nan)
+        there = np.isin(wanted, known_steps)
+        values_found[there] = np.array(self._values)[np.searchsorted(known_steps, wanted[there])]
+        return values_found
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +236,16 @@ def culprits(checkpoint: SeenCheckpoint, most: int = 8) -> list[dict[str, object
 
     The list is empty if no check failed and even the largest move lies within the noise.
     """
-    found: list[dict[str, object]] = []
+    culprit_lines: list[dict[str, object]] = []
     named: set[tuple[str, int]] = set()
-    for one in sorted(checkpoint.culprits, key=lambda one: (one.kind, -one.size)):
-        at = (one.name, one.head)
-        is_listed = one.kind >= CulpritKind.CHANGE and at in named
-        if is_listed or (one.doubtful and not found):  # a doubtful culprit is listed only after a certain one
+    for suspect in sorted(checkpoint.culprits, key=lambda one: (one.kind, -one.size)):
+        at = (suspect.name, suspect.head)
+        is_listed = suspect.kind >= CulpritKind.CHANGE and at in named
+        if is_listed or (
+            suspect.doubtful and not culprit_lines
+        ):  # a doubtful culprit is listed only after a certain one
             continue
-        if one.kind > CulpritKind.BROKEN:
+        if suspect.kind > CulpritKind.BROKEN:
             named.add(at)
-        found.append(dict(one.line))
-    return found[:most]
+        culprit_lines.append(dict(suspect.line))
+    return culprit_lines[:most]

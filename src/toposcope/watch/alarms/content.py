@@ -102,7 +102,7 @@ class Content:
         part = part[part["feature"].isin(list(CHECKS))]
         numbers = self._less_usual(_values(part), beside)
         usual = _usual_vector(numbers, beside)
-        found, learning = [], {}
+        faults, learning = [], {}
         for key, role in zip(numbers, _roles(part, numbers), strict=True):
             name, head, feature = key
             past = self.past.setdefault(key, deque(maxlen=checks.LATELY))
@@ -114,11 +114,11 @@ class Content:
                 elif name in self.learning and checks.came_back(numbers[key], self.learning[name]):
                     what = f"was multiplied by {1 + self.learning[name]:.3g} for one checkpoint"
             if what:
-                found.append(Fault(key, past[-1] if past else math.nan, numbers[key], what))
+                faults.append(Fault(key, past[-1] if past else math.nan, numbers[key], what))
             past.append(numbers[key])
         self.learning = learning
         self.resting = {key[0]: share for key, share in beside.items() if key[2] == of.RESTING_ROWS.name}
-        return _each_once(sorted(found, key=lambda fault: _ORDER[fault.key[2]]))
+        return _each_once(sorted(faults, key=lambda fault: _ORDER[fault.key[2]]))
 
     def _less_usual(self, numbers: dict[Key, float], beside: Mapping[Key, float]) -> dict[Key, float]:
         """Return the numbers that are judged.
@@ -146,13 +146,16 @@ _ORDER = {feature: place for place, feature in enumerate(CHECKS)}
 
 def _each_once(faults: Sequence[Fault]) -> list[Fault]:
     """Leave out the heads of a matrix that stands still as a whole, and the parts of such a head."""
-    still = {one.key[0] for one in faults if one.key[2] == of.UNCHANGED_ROWS.name}
-    heads = {one.key[:2] for one in faults if one.key[2] == of.UPDATE_RELATIVE.name}
+    still = {fault.key[0] for fault in faults if fault.key[2] == of.UNCHANGED_ROWS.name}
+    heads = {fault.key[:2] for fault in faults if fault.key[2] == of.UPDATE_RELATIVE.name}
     return [
-        one
-        for one in faults
-        if not one.key[2].startswith(of.UPDATE_RELATIVE.name)
-        or (one.key[0] not in still and (one.key[2] == of.UPDATE_RELATIVE.name or one.key[:2] not in heads))
+        fault
+        for fault in faults
+        if not fault.key[2].startswith(of.UPDATE_RELATIVE.name)
+        or (
+            fault.key[0] not in still
+            and (fault.key[2] == of.UPDATE_RELATIVE.name or fault.key[:2] not in heads)
+        )
     ]
 
 
@@ -183,7 +186,7 @@ class ContentFault(Alarm):
         assert checkpoint.rows is not None
         faults = self._content.update(checkpoint.rows)
         checkpoint.culprits += [
-            Culprit(CulpritKind.CONTENT, one.key[0], one.line(), one.key[1]) for one in faults
+            Culprit(CulpritKind.CONTENT, fault.key[0], fault.line(), fault.key[1]) for fault in faults
         ]
         checkpoint.culprits += [_learns(name, along) for name, along in self._content.learning.items()]
         if not faults:

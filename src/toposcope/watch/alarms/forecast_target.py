@@ -51,30 +51,31 @@ class ForecastTarget(Alarm):
     def on_store(self, store: OtherRuns) -> list[Alert]:
         """Forecast the run when its log has grown; alarm when its side of the target is clear."""
         finished, unfinished = store.curves()
-        curve = next((one for one in unfinished if one.run == self.run), None)
+        curve = next((curve for curve in unfinished if curve.run == self.run), None)
         if curve is None or len(curve.step) < GROWTH * self.losses:
             return []
         self.losses = len(curve.step)
-        found = self._judge(curve, finished)
+        alerts = self._judge(curve, finished)
         record = {
             "target": self._target, "look": self.spending.tests, "losses": self.losses, "side": self.side
         }  # fmt: skip
-        return [*found, Alert("look", self.test, self.run, int(curve.last), "", record)]
+        return [*alerts, Alert("look", self.test, self.run, int(curve.last), "", record)]
 
     def _judge(self, curve: Curve, finished: Sequence[Curve]) -> list[Alert]:
         from toposcope.forecasting import forecast
         from toposcope.forecasting.auto import Auto
 
-        one = forecast(Auto(), curve, finished, level=1.0 - 2.0 * self.spending.level())
-        if one.status != "ok" or one.not_yet:
+        ahead = forecast(Auto(), curve, finished, level=1.0 - 2.0 * self.spending.level())
+        if ahead.status != "ok" or ahead.not_yet:
             return []
-        side = "above" if one.low > self._target else "below" if one.high < self._target else ""
+        side = "above" if ahead.low > self._target else "below" if ahead.high < self._target else ""
         if side in ("", self.side):
             return []
         self.side = side
         sentence = (
-            f"the final loss is forecast at {one.final:.4g} [{one.low:.4g}, {one.high:.4g}], {side} the "
+            f"the final loss is forecast at {ahead.final:.4g} [{ahead.low:.4g}, {ahead.high:.4g}], {side} "
+            f"the "
             f"target of {self._target:.4g}"
         )
         tell = self.alarm if side == "above" else self.notice
-        return tell(int(curve.last), sentence, level=one.level)
+        return tell(int(curve.last), sentence, level=ahead.level)

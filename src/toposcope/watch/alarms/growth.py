@@ -34,7 +34,7 @@ and 102 to 104 of `benchmarks.planted`, without SGD. docs/watch.md says what the
 
 FALLS: dict[Hashable, float] = {
     MATRIX: 0.65,
-    **{one: GROWTHS[one] for one in (of.QK_NORM.name, of.OV_NORM.name, VECTOR, SCALAR)},
+    **{name: GROWTHS[name] for name in (of.QK_NORM.name, of.OV_NORM.name, VECTOR, SCALAR)},
 }
 """How far a logarithm may fall. A matrix's limit is above the most in 47 healthy runs 100 and 101 of
 `benchmarks.watch_rates`, .61. A largest row may come closer to the others."""
@@ -62,20 +62,20 @@ class TensorGrowth(Alarm):
         rows = checkpoint.rows
         assert rows is not None
         index = rows[rows["feature"] == of.ROW_INDEX.name].set_index("name")["value"].to_dict()
-        found, norms = [], _norms(rows)
+        slow, norms = [], _norms(rows)
         for change in self._growth.update(checkpoint.step, norms, _usual(rows, norms)):
             row = int(index.get(change.key[0], -1)) if change.key[2] == of.ROW_LARGEST.name else -1
-            found.append(Slow(change, _how(change, row)))
-        return slow_alerts(self, checkpoint, found)
+            slow.append(Slow(change, _how(change, row)))
+        return slow_alerts(self, checkpoint, slow)
 
 
-def _how(one: Change[Key], row: int) -> str:
-    _, head, feature = one.key
-    fold = math.exp(abs(one.now - one.before))
+def _how(change: Change[Key], row: int) -> str:
+    _, head, feature = change.key
+    fold = math.exp(abs(change.now - change.before))
     who = "" if head < 0 else f"head {head}: "
     of_row = f" (row {row})" if row >= 0 else ""
-    did = f"grew {fold:.3g}-fold" if one.now > one.before else f"fell to 1/{fold:.3g}"
-    return f"{who}{LABELS[feature]}{of_row} {did} since step {one.since:,}"
+    did = f"grew {fold:.3g}-fold" if change.now > change.before else f"fell to 1/{fold:.3g}"
+    return f"{who}{LABELS[feature]}{of_row} {did} since step {change.since:,}"
 
 
 def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
@@ -85,7 +85,7 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
     matrices = set(rows.loc[rows["feature"] == of.ROW_LARGEST.name, "name"])
     zeros = rows.loc[rows["feature"] == of.ZERO.name].set_index("name")["value"].to_dict()
     means = rows.loc[rows["feature"] == of.TENSOR_RMS.name].set_index("name")["value"].to_dict()
-    found: dict[Key, tuple[Hashable, float]] = {}
+    norms: dict[Key, tuple[Hashable, float]] = {}
     heads = part["head"].fillna(-1).astype(int)
     for name, head, feature, value, role in zip(
         part["name"], heads, part["feature"], part["value"], part["role"], strict=True
@@ -96,8 +96,8 @@ def _norms(rows: pd.DataFrame) -> dict[Key, tuple[Hashable, float]]:
             kind = MATRIX if name in matrices else few
             if zeros.get(name, 0.0) == 1.0:
                 continue
-        found[name, head, feature] = (kind, math.log(value))
-    return found
+        norms[name, head, feature] = (kind, math.log(value))
+    return norms
 
 
 def _usual(rows: pd.DataFrame, norms: Mapping[Key, tuple[Hashable, float]]) -> dict[Key, float]:

@@ -71,7 +71,7 @@ class MatrixOrHead(Alarm):
 
 def _moved(judged: Judged[Key]) -> list[Culprit]:
     """Return the matrices and heads that moved by at least two of their standard deviations."""
-    found = []
+    culprits = []
     for move in judged.moves:
         if abs(move.size) < NAMED:
             break  # the largest come first
@@ -83,23 +83,23 @@ def _moved(judged: Judged[Key]) -> list[Culprit]:
             "sentence": f"{'' if head < 0 else f'head {head}: '}{feature} {before:.3g} -> {now:.3g} "
             f"({move.size:+.1f} of its own standard deviations)",
         }  # fmt: skip
-        found.append(Culprit(CulpritKind.MOVE, name, line, head, abs(move.size), judged.p > NOISE))
-    return found
+        culprits.append(Culprit(CulpritKind.MOVE, name, line, head, abs(move.size), judged.p > NOISE))
+    return culprits
 
 
 def _panel_values(rows: pd.DataFrame, updates: int) -> dict[Key, tuple[Hashable, float]]:
     """Return the logarithms of what is followed; a move of weights is divided by the number of updates."""
     part = rows[rows["feature"].isin(_PANEL) & rows["scope"].isin(OWN) & rows["draw"].isna()]
     heads = part["head"].fillna(-1).astype(int)
-    found: dict[Key, tuple[Hashable, float]] = {}
+    values_by_key: dict[Key, tuple[Hashable, float]] = {}
     for name, head, feature, value, scope in zip(
         part["name"], heads, part["feature"], part["value"], part["scope"], strict=True
     ):
         if feature not in _ENTROPIES:
             over = updates if feature.startswith(of.UPDATE_RELATIVE.name) else 1
             value = math.log(value / over) if value > 0 else math.nan
-        found[name, head, feature] = ((feature, scope), value)
-    return found
+        values_by_key[name, head, feature] = ((feature, scope), value)
+    return values_by_key
 
 
 def _unlog(feature: str, value: float) -> float:

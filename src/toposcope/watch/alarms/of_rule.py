@@ -31,8 +31,15 @@ class RuleAlarm(Alarm):
     def on_metrics(self, row: LogRow) -> Sequence[Alert]:
         """Return what the rule says at a row."""
         return [
-            Alert("notice" if one.noticed else "alarm", self.test, self.run, one.step, one.sentence, one.data)
-            for one in spared_all(self._follower.on_row, Signal, row)
+            Alert(
+                "notice" if signal.noticed else "alarm",
+                self.test,
+                self.run,
+                signal.step,
+                signal.sentence,
+                signal.data,
+            )
+            for signal in spared_all(self._follower.on_row, Signal, row)
         ]
 
     def passed(self, alert: Alert, rows: pd.DataFrame) -> int | None:
@@ -72,9 +79,11 @@ def companion_alerts(run: str, rows: pd.DataFrame) -> list[Alert]:
     """
     judged = JudgedRun.of(rows, column=loss_column(rows))
     return [
-        Alert("notice" if one.noticed else "alarm", rule.name, run, one.step, one.sentence, one.data)
+        Alert(
+            "notice" if signal.noticed else "alarm", rule.name, run, signal.step, signal.sentence, signal.data
+        )
         for rule in companions.RULES
-        for one in rule().signals(judged)
+        for signal in rule().signals(judged)
     ]
 
 
@@ -83,7 +92,7 @@ def of_objective(alerts: Sequence[Alert], rows: pd.DataFrame) -> list[Alert]:
     if not JudgedRun.of(rows, column=loss_column(rows)).policy:
         return list(alerts)
     silent = {rule.alarm_name() for rule in looking_back() if rule.of_trend}
-    return [one for one in alerts if one.test not in silent]
+    return [alert for alert in alerts if alert.test not in silent]
 
 
 def rule_of_companions(test: str) -> type[CompanionRule] | None:

@@ -22,8 +22,8 @@ class PersistencePlateau(Alarm):
     def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Report when the rule would stop."""
         assert checkpoint.rows is not None
-        found = followed(checkpoint.rows, checkpoint.led)
-        if found is None or not self._rule.update(found[1]):
+        followed_value = followed(checkpoint.rows, checkpoint.led)
+        if followed_value is None or not self._rule.update(followed_value[1]):
             return []
-        sentence = f"{found[0]} has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
+        sentence = f"{followed_value[0]} has not risen for {PATIENCE} checkpoints (Rieck's stopping rule)"
         return self.notice(checkpoint.step, sentence)

@@ -28,10 +28,10 @@ class PhaseBoundary(Alarm):
     def on_checkpoint(self, checkpoint: SeenCheckpoint) -> list[Alert]:
         """Take the newest value of the followed feature."""
         assert checkpoint.rows is not None
-        found = followed(checkpoint.rows, checkpoint.led)
-        if found is None or checkpoint.planned is None:
+        followed_value = followed(checkpoint.rows, checkpoint.led)
+        if followed_value is None or checkpoint.planned is None:
             return []
-        label, value = found
+        label, value = followed_value
         if self._phase is None:
             from toposcope.statistics.phases.online import OnlineDetector
 

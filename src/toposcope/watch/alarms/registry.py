@@ -44,7 +44,7 @@ ALARMS: tuple[type[Alarm], ...] = (
 """The alarms on weights, other runs and forecasts, in the order in which they run after those on the log."""
 
 EXTENSIBLE = Extensible(
-    GROUP, Alarm, ALARMS, lambda one: one.test, "alarm {} exists already; give yours another name"
+    GROUP, Alarm, ALARMS, lambda alarm: alarm.test, "alarm {} exists already; give yours another name"
 )
 """Every alarm of these by its name, with those that were added."""
 
@@ -91,8 +91,8 @@ def family(rate: float = RATE, settings: AlarmSettings | None = None) -> AlarmFa
     0.00625
     """
     settings = settings or AlarmSettings()
-    wanted = [one for one in alarms() if one.share > 0 and one.wanted(settings)]
-    return AlarmFamily(rate, {one.test: one.share for one in wanted})
+    wanted = [alarm for alarm in alarms() if alarm.share > 0 and alarm.wanted(settings)]
+    return AlarmFamily(rate, {alarm.test: alarm.share for alarm in wanted})
 
 
 def alarms_of_run(
@@ -104,12 +104,12 @@ def alarms_of_run(
     """Return the alarms of one run, each with its share of the rate and its earlier tests."""
     settings, tests = settings or AlarmSettings(), tests or {}
     return [
-        one(
+        alarm(
             Watched(
-                run, Spending(spent.rate_of(one.test) if one.share > 0 else 0.0, one.rest), settings,
-                tests.get(one.test, ()),
+                run, Spending(spent.rate_of(alarm.test) if alarm.share > 0 else 0.0, alarm.rest), settings,
+                tests.get(alarm.test, ()),
             )
         )
-        for one in alarms()
-        if one.wanted(settings)
+        for alarm in alarms()
+        if alarm.wanted(settings)
     ]  # fmt: skip

@@ -38,21 +38,21 @@ class SiblingBand(Alarm):
         seeds = store.seeds(self.run) if self._open and self.run in store.losses else ()
         if len(seeds) < FEWEST:
             return []
-        own = store.losses[self.run].at(self._open)
+        own_losses = store.losses[self.run].at(self._open)
         others = np.stack([store.losses[name].at(self._open) for name in seeds])
-        ready = np.isfinite(own) & (np.isfinite(others).sum(axis=0) >= FEWEST)
-        found: list[Alert] = []
+        ready = np.isfinite(own_losses) & (np.isfinite(others).sum(axis=0) >= FEWEST)
+        alerts: list[Alert] = []
         for place in np.flatnonzero(ready):
-            found += self._test(self._open[place], float(own[place]), others[:, place])
+            alerts += self._test(self._open[place], float(own_losses[place]), others[:, place])
         self._open = array("q", [step for step, at in zip(self._open, ready, strict=True) if not at])
-        return found
+        return alerts
 
     def _test(self, step: int, loss: float, others: np.ndarray) -> list[Alert]:
-        p, found = above_band(loss, others.tolist()), []
+        p, alerts = above_band(loss, others.tolist()), []
         if p <= self.spending.level():
             many = int(np.isfinite(others).sum())
-            found = self.alarm(
+            alerts = self.alarm(
                 step, f"loss {loss:.4g} is above the band of {many:,} other seeds at this step", p=p
             )
         record = Alert("look", self.test, self.run, step, "", {"look": self.spending.tests})
-        return [*found, record]  # in this order: if the process is killed in between, the next tests again
+        return [*alerts, record]  # in this order: if the process is killed in between, the next tests again

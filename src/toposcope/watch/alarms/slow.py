@@ -41,10 +41,10 @@ class Slow:
 
 def slow_alerts(alarm: Alarm, checkpoint: SeenCheckpoint, slow: Sequence[Slow]) -> list[Alert]:
     """Count a test, name what changed, and report the largest change."""
-    checkpoint.culprits += [one.culprit() for one in slow if one.change.key[0] != WHOLE_MODEL]
+    checkpoint.culprits += [change.culprit() for change in slow if change.change.key[0] != WHOLE_MODEL]
     alarm.spending.count()
     if not slow:
         return []
     more = and_more(len(slow) - 1, form=", and {}")
-    since = min(one.change.since for one in slow)
+    since = min(change.change.since for change in slow)
     return alarm.alarm_once(checkpoint.step, slow[0].sentence + more, since=since)

@@ -25,9 +25,9 @@ class TrainingStateFault(Alarm):
         if event.kind != "resume" or event.step is None or event.data["verdict"] != NOT_RESUMABLE:
             return []
         facets = event.data["facets"]
-        if not any(one.get("fault") and one.get("facet") != "weights" for one in facets):
+        if not any(facet.get("fault") and facet.get("facet") != "weights" for facet in facets):
             return []  # the alarms on the weights say it
-        statuses = ", ".join(f"{one.get('facet')}: {one.get('status')}" for one in facets)
+        statuses = ", ".join(f"{facet.get('facet')}: {facet.get('status')}" for facet in facets)
         return self.alarm(
             event.step, str(event.data["sentence"]), of=event.data["of"],
             last_good=event.data.get("earlier"), compared=event.step, quiet=statuses,

@@ -78,33 +78,35 @@ class UpdateLevels:
         if not rate and len(logs) < SIBLINGS:
             return []
         less = math.log(rate) if rate else float(np.median(list(logs.values())))
-        found = []
+        slow_changes = []
         if rate:
             whole = part.loc[part["scope"] == Scope.MODEL, "value"]
-            for one in self._whole.update(step, ((spacing, math.log(v) - less) for v in whole)):
-                found.append(_slow(one, WHOLE_MODEL))
+            for change in self._whole.update(step, ((spacing, math.log(v) - less) for v in whole)):
+                slow_changes.append(_slow(change, WHOLE_MODEL))
         beside = _beside_others(single, rows)
         left = self._beside.update(step, (((name, spacing), log) for name, log in beside.items()))
-        left_too = {one.key for one in left}
+        left_too = {change.key for change in left}
         gated = _behind_gates(rows)
-        for one in self._single.update(step, (((name, spacing), log - less) for name, log in logs.items())):
-            name = str(one.key[0])  # type: ignore[index]
-            if one.now < one.before and name in gated:
+        for change in self._single.update(
+            step, (((name, spacing), log - less) for name, log in logs.items())
+        ):
+            name = str(change.key[0])  # type: ignore[index]
+            if change.now < change.before and name in gated:
                 continue
-            if name not in beside or one.key in left_too:
-                found.append(_slow(one, name))
-        return found
+            if name not in beside or change.key in left_too:
+                slow_changes.append(_slow(change, name))
+        return slow_changes
 
 
 def _beside_others(single: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]:
     """Return the logarithm of each matrix's update per value over the median one outside its layer."""
     sizes = rows[rows["feature"].isin([of.TENSOR_NORM.name, of.TENSOR_RMS.name])]
     norms, means = (
-        sizes[sizes["feature"] == one.name].set_index("name")["value"].to_dict()
-        for one in (of.TENSOR_NORM, of.TENSOR_RMS)
+        sizes[sizes["feature"] == feature.name].set_index("name")["value"].to_dict()
+        for feature in (of.TENSOR_NORM, of.TENSOR_RMS)
     )
-    known = [name for name in norms if norms[name] > 0 and means.get(name, 0.0) > 0]
-    part = single[single["name"].isin(known)]
+    comparable_names = [name for name in norms if norms[name] > 0 and means.get(name, 0.0) > 0]
+    part = single[single["name"].isin(comparable_names)]
     names = part["name"].astype(str).tolist()
     values = np.array(
         [value * means[name] / norms[name] for name, value in zip(names, part["value"], strict=True)]
@@ -138,8 +140,8 @@ def _behind_gates(rows: pd.DataFrame) -> set[str]:
     return set(matrices.loc[matrices["layer"].isin(gates["layer"]), "name"].astype(str))
 
 
-def _slow(one: Change[Hashable], name: str) -> Slow:
-    fold, key = math.exp(abs(one.now - one.before)), (name, -1, of.UPDATE_NORM.name)
-    times = f"{fold:.3g} times" if one.now > one.before else f"1/{fold:.3g} of"
-    change = Change(key, one.before, one.now, one.since, one.size)
+def _slow(level_change: Change[Hashable], name: str) -> Slow:
+    fold, key = math.exp(abs(level_change.now - level_change.before)), (name, -1, of.UPDATE_NORM.name)
+    times = f"{fold:.3g} times" if level_change.now > level_change.before else f"1/{fold:.3g} of"
+    change = Change(key, level_change.before, level_change.now, level_change.since, level_change.size)
     return Slow(change, f"updates divided by the learning rate are {times} their usual size")

@@ -37,15 +37,15 @@ class UpdateNorm(Alarm):
         if not norm > 0:
             return []
         log, updates = math.log(norm / (checkpoint.rate or 1.0)), math.log(checkpoint.updates)
-        found = [
+        panels = [
             panel.update({"model": ("model", log - power * updates)})
             for power, panel in zip(POWERS, self._panels, strict=True)
         ]
-        judged = [one for one in found if one is not None]
+        judged = [panel for panel in panels if panel is not None]
         if not judged:
             return []
         level = self.spending.level()
-        least = min(judged, key=lambda one: one.moves[0].size)
+        least = min(judged, key=lambda panel: panel.moves[0].size)
         if least.moves[0].size < 0 or least.p > level:
             return []
         fold = math.exp(least.moves[0].now - least.moves[0].before)

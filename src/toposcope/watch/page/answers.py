@@ -48,21 +48,21 @@ def forecasts(store: Path, results: LogResults | None = None) -> list[dict[str, 
 
     results = results or LogResults()
     curves, _, _ = read_curves([str(store)], Reading(results=results, features=with_features))
-    made = []
-    for curve, one in results.forecasts(curves):
-        ahead = slice(None if one.bounded else 0)
-        made.append(
+    entries = []
+    for curve, end in results.forecasts(curves):
+        ahead = slice(None if end.bounded else 0)
+        entries.append(
             {
-                "run": one.run, "status": one.status, "reason": one.reason, "method": one.method,
-                "final": _number(one.final), "low": _number(one.low), "high": _number(one.high),
-                "level": one.level, "coverage": one.coverage, "share": _number(one.share),
+                "run": end.run, "status": end.status, "reason": end.reason, "method": end.method,
+                "final": _number(end.final), "low": _number(end.low), "high": _number(end.high),
+                "level": end.level, "coverage": end.coverage, "share": _number(end.share),
                 "horizon": int(curve.horizon),
-                "bounded": one.bounded, "not_yet": one.not_yet, "endless": curve.endless,
-                "step": _listed(one.step[ahead]), "loss": _listed(one.loss[ahead]),
-                "curve_low": _listed(one.curve_low[ahead]), "curve_high": _listed(one.curve_high[ahead]),
+                "bounded": end.bounded, "not_yet": end.not_yet, "endless": curve.endless,
+                "step": _listed(end.step[ahead]), "loss": _listed(end.loss[ahead]),
+                "curve_low": _listed(end.curve_low[ahead]), "curve_high": _listed(end.curve_high[ahead]),
             }
         )  # fmt: skip
-    return made
+    return entries
 
 
 def answers(
@@ -75,16 +75,20 @@ def answers(
     judge = partial(judged, replays=replays or replays_of(store))
     analysis = analysis_of(store, published=published, judge=judge, from_logs=results)
     parts = []
-    for found in analysis.all_findings:
-        lead = found.said(found.lead)
+    for findings in analysis.all_findings:
+        lead = findings.said(findings.lead)
         parts.append(
             {
-                "subject": words.of_group(found.group, found.subject),
+                "subject": words.of_group(findings.group, findings.subject),
                 "said": {"act": lead.act, "ground": lead.ground, "limits": lead.limits, "next": lead.next},
-                "answers": found.paragraphs,
-                "acts": [said.act for one in found if (said := found.said(one)).text],
-                "kinds": [[one.question, one.strength] for one in found if found.said(one).text],
-                "screen": found.first.as_data(),
+                "answers": findings.paragraphs,
+                "acts": [sentence.act for finding in findings if (sentence := findings.said(finding)).text],
+                "kinds": [
+                    [finding.question, finding.strength]
+                    for finding in findings
+                    if findings.said(finding).text
+                ],
+                "screen": findings.first.as_data(),
             }
         )
     return {"apart": analysis.apart, "parts": parts, "problems": [*analysis.problems, *analysis.notes]}
@@ -105,11 +109,13 @@ def losses(store: Store, results: LogResults | None = None, replays: Replays | N
     _, back = with_passed(alarms, logs, journal)
     health, odd, audit = health_of(logs), odd_of_store(store).found, store.audited()
     return {
-        "health": [{"run": one.run, "said": one.remark.named, "broken": one.broken} for one in health],
-        "passed": [[*alarm_key(one), one.data["passed"]] for one in back],
-        "odd": [{"run": one.run, "said": one.sentence} for one in odd],
+        "health": [
+            {"run": state.run, "said": state.remark.named, "broken": state.broken} for state in health
+        ],
+        "passed": [[*alarm_key(event), event.data["passed"]] for event in back],
+        "odd": [{"run": run.run, "said": run.sentence} for run in odd],
         "problems_of_runs": run_problems(health, odd),
-        "audit": [str(one) for one in audit if not one.is_remark],
+        "audit": [str(finding) for finding in audit if not finding.is_remark],
         "verdicts": verdicts_of(judged_runs(store, logs, replays, audit)),
     }
 
@@ -122,8 +128,8 @@ def named_rules(name: str) -> PublishedRules:
     """
     from toposcope.study.published import NOTHING
 
-    found: PublishedRules = pkgutil.resolve_name(name) if name else NOTHING
-    return found
+    rules: PublishedRules = pkgutil.resolve_name(name) if name else NOTHING
+    return rules
 
 
 def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
@@ -136,20 +142,20 @@ def stages(store: Path, published: PublishedRules) -> Iterator[dict[str, Any]]:
     results, replays = LogResults(), replays_of(store)  # all stages share the same logs
     yield losses(Store.open(store), results, replays)
     seen = sum(map(len, Store.open(store).measured_steps().values()))
-    made: dict[str, Any] = {"seen": seen, "trouble": []}
+    state: dict[str, Any] = {"seen": seen, "trouble": []}
     if seen:
         try:
-            made |= answers(store, published, results, replays)
+            state |= answers(store, published, results, replays)
         except InputError as error:
-            made["trouble"].append(f"no findings yet: {error}")
-    yield made
+            state["trouble"].append(f"no findings yet: {error}")
+    yield state
     try:
-        made["forecasts"] = forecasts(store, results)
+        state["forecasts"] = forecasts(store, results)
     except InputError as error:
-        made["forecasts"] = []
+        state["forecasts"] = []
         if seen:
-            made["trouble"].append(f"no forecast: {error}")
-    yield made
+            state["trouble"].append(f"no forecast: {error}")
+    yield state
 
 
 def _number(value: float) -> float | None:

@@ -85,9 +85,9 @@ class Pages:
         self.background, self.live = background, background.live
         here = files("toposcope.watch.page") / "static"
         self._static = {
-            one.name: (one.read_bytes(), _TYPES[Path(one.name).suffix])
-            for one in here.iterdir()
-            if Path(one.name).suffix in _TYPES
+            path.name: (path.read_bytes(), _TYPES[Path(path.name).suffix])
+            for path in here.iterdir()
+            if Path(path.name).suffix in _TYPES
         }
         self._new: dict[tuple[tuple[str, ...], int, int], bytes] = {}
 
@@ -124,10 +124,10 @@ class Pages:
 
     def static(self, request: Request) -> Response:
         """Return a script or the style sheet."""
-        found = self._static.get(request.path_params["name"])
-        if found is None:
+        content = self._static.get(request.path_params["name"])
+        if content is None:
             raise HTTPException(404, "no such file")
-        return Response(found[0], media_type=found[1])
+        return Response(content[0], media_type=content[1])
 
     def index(self, request: Request) -> Response:
         """Return the list of panels that can be opened."""
@@ -138,10 +138,10 @@ class Pages:
         ask = request.query_params
         start, end = _number(ask.get("from"), -math.inf), _number(ask.get("to"), math.inf)
         key = ask.get("key", panels.LOSS)
-        found = panels.curves(self.live, key, start=start, end=end, log=ask.get("log") == "1")
-        if found is not None and key == panels.LOSS:
-            found["cones"] = list((self.background.answer or {}).get("forecasts", []))
-        return _found(found)
+        data = panels.curves(self.live, key, start=start, end=end, log=ask.get("log") == "1")
+        if data is not None and key == panels.LOSS:
+            data["cones"] = list((self.background.answer or {}).get("forecasts", []))
+        return _found(data)
 
     def heat(self, request: Request) -> Response:
         """Return a heat map of one run."""
@@ -177,11 +177,11 @@ class Pages:
         panel_names = tuple(dict.fromkeys(request.query_params.getlist("panel")))[:32]
         given = request.headers.get("last-event-id") or request.query_params.get("since")
         since = _number(given, 0)
-        known = int(since) if self.live.first <= since <= self.live.version else -1
+        version = int(since) if self.live.first <= since <= self.live.version else -1
         answered = int(min(_number(request.query_params.get("answered"), -1), 1e9))
         news = asyncio.Event()
         self.background.news.add(news)  # before any await, so that simultaneous viewers are counted, too
-        return _Stream(self._stream(panel_names, known, answered, news), self.background.news, news)
+        return _Stream(self._stream(panel_names, version, answered, news), self.background.news, news)
 
     async def _stream(
         self, panel_names: tuple[str, ...], since: int, answered: int, news: asyncio.Event
@@ -196,10 +196,10 @@ class Pages:
             while not self.background.closing:
                 if news.is_set():
                     news.clear()
-                    made, reached = self._points(panel_names, since)
+                    points, reached = self._points(panel_names, since)
                     names = self._parts(since, answered)
                     if not started or reached != since or names:
-                        yield made
+                        yield points
                     if names:
                         answered = self.background.answered
                         yield _event("parts", {"names": names, "answered": answered}, reached)
@@ -222,10 +222,10 @@ class Pages:
         """Return the event with new points; viewers of the same panels share it."""
         at = (panel_names, since, self.live.version)
         if at not in self._new:
-            made = panels.newer(self.live, panel_names, since)
+            newer_points = panels.newer(self.live, panel_names, since)
             self._new = {} if len(self._new) > 32 else self._new
-            at = (panel_names, since, made["version"])
-            self._new[at] = _event("points", made, made["version"])
+            at = (panel_names, since, newer_points["version"])
+            self._new[at] = _event("points", newer_points, newer_points["version"])
         return self._new[at], at[2]
 
 

@@ -68,8 +68,8 @@ class Background:
     def _rest(self) -> float:
         """Return when the next answer may begin; soon, if this one had no findings."""
         took = self.work.end()
-        said = bool((self.answer or {}).get("parts"))
-        rest = max(self.answer_every, REST * took) if said else max(min(self.answer_every, SOON), took)
+        has_answer = bool((self.answer or {}).get("parts"))
+        rest = max(self.answer_every, REST * took) if has_answer else max(min(self.answer_every, SOON), took)
         self.work.next_at = self.work.clock() + rest
         self._repaint()
         return time.monotonic() + rest

@@ -36,8 +36,8 @@ class Cloud:
         'layers.0.mlp.weight (neural persistence, by matrix)'
         """
         filtration = SPELT.get(self.filtration, self.filtration)
-        said = ", ".join(part for part in (self.probe.replace("_", " "), filtration) if part)
-        return f"{self.name or 'model'} ({said})"
+        text = ", ".join(part for part in (self.probe.replace("_", " "), filtration) if part)
+        return f"{self.name or 'model'} ({text})"
 
 
 class StoredDiagrams:

@@ -67,18 +67,18 @@ def going(live: Live) -> list[tuple[str, int, int]]:
         for run, trace in runs.items():
             if len(trace):
                 last[run] = max(last.get(run, 0), int(trace.step[-1]))
-    found = []
+    going_runs = []
     for run, config in zip(live.runs.get("run", ()), live.runs.get("config", ()), strict=True):
         planned = _planned(config)
         if run in last and planned is not None and last[run] < planned:
-            found.append((str(run), last[run], planned))
-    return found
+            going_runs.append((str(run), last[run], planned))
+    return going_runs
 
 
 def _planned(config: object) -> int | None:
     try:
-        known = json.loads(str(config or "{}"))
-        steps = known.get("planned_steps") or known.get("steps")
+        payload = json.loads(str(config or "{}"))
+        steps = payload.get("planned_steps") or payload.get("steps")
     except (ValueError, AttributeError):
         return None
     return steps if type(steps) is int else None
@@ -90,11 +90,11 @@ def so_far(checkpoints: int, runs: int, live: Live) -> str:
         many = f"{checkpoints:,} checkpoint{'s' * (checkpoints != 1)} of {runs:,} run{'s' * (runs != 1)}"
         return f"No alarm so far in {many}."
     folder = f" in {live.folder}" if live.folder else ""
-    said = f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete."
+    sentence = f"Nothing is measured yet: a checkpoint{folder} is measured once it is complete."
     if live.traces.by_measure:
         logged = f"The losses of {runs:,} run{'s' * (runs != 1)} are here"
-        said = f"{logged}; the first checkpoint{folder} is not measured yet."
-    return f"{said} {unseen(live)}".rstrip()
+        sentence = f"{logged}; the first checkpoint{folder} is not measured yet."
+    return f"{sentence} {unseen(live)}".rstrip()
 
 
 def unseen(live: Live) -> str:
@@ -120,10 +120,12 @@ def why_no_forecast(live: Live, answer: Mapping[str, Any], work: Work) -> str:
         run, last, planned = running[0]
         more = and_more(len(running) - 1)
         return f"No forecast yet for {run} (step {last:,} of {planned:,}){more}. {work.sentence()}"
-    said = "No run is known to be unfinished, so nothing is forecast."
+    sentence = "No run is known to be unfinished, so nothing is forecast."
     if unplanned := _without_checkpoint(live):
-        said = f"No forecast yet: the plan of {listed(unplanned, most=1)} is read with the first checkpoint."
-    return f"{said} A run that states no plan counts as ended where its log ends."
+        sentence = (
+            f"No forecast yet: the plan of {listed(unplanned, most=1)} is read with the first checkpoint."
+        )
+    return f"{sentence} A run that states no plan counts as ended where its log ends."
 
 
 def _without_checkpoint(live: Live) -> list[str]:

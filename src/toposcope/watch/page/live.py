@@ -57,18 +57,18 @@ def one_block(event: Sequence[ShownAlarm]) -> ShownAlarm:
     The way back is that of the plainest alarm, as what to do next says it; others know it less well.
     """
     first = event[0]
-    steps = [one.step for one in event if one.step is not None]
-    goods = [one.last_good for one in event if one.last_good is not None]
+    steps = [alarm.step for alarm in event if alarm.step is not None]
+    goods = [alarm.last_good for alarm in event if alarm.last_good is not None]
     others = tuple(
-        f"{one.sentence}" + ("" if one.step in (None, min(steps)) else f" (step {one.step:,})")
-        for one in event[1:]
+        f"{alarm.sentence}" + ("" if alarm.step in (None, min(steps)) else f" (step {alarm.step:,})")
+        for alarm in event[1:]
     )
     return replace(
         first,
         step=min(steps, default=None),
         last_good=min(goods, default=None) if first.last_good is None else first.last_good,
-        culprits=next((one.culprits for one in event if one.culprits), ()),
-        quiet=next((one.quiet for one in event if one.quiet), ""),
+        culprits=next((alarm.culprits for alarm in event if alarm.culprits), ()),
+        quiet=next((alarm.quiet for alarm in event if alarm.quiet), ""),
         others=others,
     )
 
@@ -121,7 +121,7 @@ class Live:
                 setattr(self, name, getattr(self.live.store, name)())
                 changed.add(name)
         if "audit" in changed:
-            self.faults = [str(one) for one in self.live.store.audited() if not one.is_remark]
+            self.faults = [str(finding) for finding in self.live.store.audited() if not finding.is_remark]
             times = [at for path in (self.path / "audit").glob("[!.]*.parquet") if (at := _mark(path))]
             self.audited = max((at[0] / 1e9 for at in times), default=None)
         if self._moved("metrics", self.path / "metrics") | self._touched():
@@ -169,10 +169,10 @@ class Live:
 
     def groups(self) -> dict[str, tuple[int, str]]:
         """Return the number and name of each run's group: seeds of the same size form a group."""
-        known = self.runs if len(self.runs) else pd.DataFrame(columns=["run", "family", "parameters"])
-        names = {run for runs in self.traces.by_measure.values() for run in runs} - set(known["run"])
+        known_runs = self.runs if len(self.runs) else pd.DataFrame(columns=["run", "family", "parameters"])
+        names = {run for runs in self.traces.by_measure.values() for run in runs} - set(known_runs["run"])
         more = pd.DataFrame({"run": sorted(names), "family": "", "parameters": 0})
-        table = pd.concat([known[["run", "family", "parameters"]], more], ignore_index=True)
+        table = pd.concat([known_runs[["run", "family", "parameters"]], more], ignore_index=True)
         return {
             run: (i, size.label)
             for i, size in enumerate(sizes(table.fillna({"family": ""})))
@@ -195,8 +195,8 @@ class Live:
 
     def _touched(self) -> bool:
         """Return whether a file of the metrics has changed: a rename may keep the folder's time."""
-        found = {path.name: _mark(path) for path in (self.path / "metrics").glob("[!.]*.parquet")}
-        return any(self._files.get(name) != mark for name, mark in found.items())
+        marks = {path.name: _mark(path) for path in (self.path / "metrics").glob("[!.]*.parquet")}
+        return any(self._files.get(name) != mark for name, mark in marks.items())
 
     def _metrics(self) -> bool:
         changed = False
@@ -240,12 +240,12 @@ class Live:
 
 def points_of(trace: LiveTrace, chosen: np.ndarray, *, banded: bool = False) -> dict[str, list[float | None]]:
     """Return chosen points of a trace as plain lists; values that are not finite become None, a gap."""
-    made: dict[str, list[float | None]] = {
+    points: dict[str, list[float | None]] = {
         "x": trace.step[chosen].tolist(), "y": plain(trace.value[chosen]),
     }  # fmt: skip
     if banded:
-        made |= {"low": plain(trace.low[chosen]), "high": plain(trace.high[chosen])}
-    return made
+        points |= {"low": plain(trace.low[chosen]), "high": plain(trace.high[chosen])}
+    return points
 
 
 def plain(values: np.ndarray) -> list[float | None]:

@@ -36,18 +36,21 @@ def index(live: Live) -> dict[str, Any]:
     `no_diagram` is what the page says of a run without a stored diagram.
     """
     with live.lock:
-        lines = {key for one in live.traces.lines.values() for key in one}
+        lines = {key for line in live.traces.lines.values() for key in line}
         whole = [m for key, m in live.traces.measures.items() if key not in lines]
-        maps = {key: live.traces.measures[next(iter(one))] for key, one in live.traces.lines.items()}
+        maps = {key: live.traces.measures[next(iter(line))] for key, line in live.traces.lines.items()}
         runs = [{"run": run, "group": i, "label": label} for run, (i, label) in live.groups().items()]
-    shown = [_listed(live, one) for one in whole]
-    shown = [one for one in shown if one["kind"] not in (Kind.NULL, Kind.NOISE)]
+    shown = [_listed(live, measure) for measure in whole]
+    shown = [entry for entry in shown if entry["kind"] not in (Kind.NULL, Kind.NOISE)]
     return {
         "runs": runs,
-        "measures": sorted(shown, key=lambda one: (not one["primary"], one["title"])),
+        "measures": sorted(shown, key=lambda entry: (not entry["primary"], entry["title"])),
         "maps": sorted(
-            ({"key": key, **_named(live, one), "where": _where(one)} for key, one in maps.items()),
-            key=lambda one: (not one["primary"], one["title"]),
+            (
+                {"key": key, **_named(live, measure), "where": _where(measure)}
+                for key, measure in maps.items()
+            ),
+            key=lambda entry: (not entry["primary"], entry["title"]),
         ),
         "no_diagram": f"No diagram of this run was stored; measure with {option('diagrams')} to store them.",
     }
@@ -80,8 +83,8 @@ def curves(
                 {"id": trace.id, "run": run, "kind": kind, "group": groups[run][0], "label": groups[run][1]}
                 | points_of(trace, chosen, banded=kind == "null" or _spread(trace))
             )
-        found = {"key": key, "version": live.version, **_titled(live, measure), "traces": traces}
-        return found | {"alarms": _alarms(live, start, end)}
+        answer = {"key": key, "version": live.version, **_titled(live, measure), "traces": traces}
+        return answer | {"alarms": _alarms(live, start, end)}
 
 
 def _tinted(groups: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
@@ -98,9 +101,9 @@ def _tinted(groups: dict[str, tuple[int, str]]) -> dict[str, tuple[int, str]]:
 def _alarms(live: Live, start: float, end: float) -> list[dict[str, Any]]:
     """Return the alarms to mark on curves: run, step and test, each test of a run at its first step."""
     first: dict[tuple[str, str], int] = {}
-    for one in live.alarms():
-        if one.step is not None and start <= one.step <= end:
-            first[one.run, one.test] = min(one.step, first.get((one.run, one.test), one.step))
+    for alarm in live.alarms():
+        if alarm.step is not None and start <= alarm.step <= end:
+            first[alarm.run, alarm.test] = min(alarm.step, first.get((alarm.run, alarm.test), alarm.step))
     return [{"run": run, "test": test, "step": step} for (run, test), step in sorted(first.items())]
 
 
@@ -135,18 +138,18 @@ def newer(live: Live, panels: Iterable[str], since: int) -> dict[str, Any]:
     points to send is named under "stale": the browser fetches it again.
     """
     with live.lock:
-        made: dict[str, Any] = {"version": live.version, "traces": {}, "stale": []}
+        points: dict[str, Any] = {"version": live.version, "traces": {}, "stale": []}
         for panel in panels:
-            found = [(trace, kind, trace.newer(since)) for kind, trace in _of_panel(live, panel)]
-            if any(len(chosen) > MOST for *_, chosen in found):
-                made["stale"].append(panel)
+            new_points = [(trace, kind, trace.newer(since)) for kind, trace in _of_panel(live, panel)]
+            if any(len(chosen) > MOST for *_, chosen in new_points):
+                points["stale"].append(panel)
                 continue
-            made["traces"] |= {
+            points["traces"] |= {
                 str(trace.id): points_of(trace, chosen, banded=kind == "null" or _spread(trace))
-                for trace, kind, chosen in found
+                for trace, kind, chosen in new_points
                 if len(chosen)
             }
-        return made
+        return points
 
 
 def table(live: Live, key: str) -> Iterator[str]:
@@ -156,11 +159,11 @@ def table(live: Live, key: str) -> Iterator[str]:
         traces = live.traces
         if any(trace.thinned for *_, trace in _traces(live, key)):
             traces = _read_again(live, key)
-        found = [
+        rows_by_run = [
             (run, kind, trace.step, trace.value, trace.low, trace.high)
             for run, kind, trace in _traces(live, key, traces)
         ]
-    for run, kind, *columns in found:
+    for run, kind, *columns in rows_by_run:
         name = cell(run)
         for step, value, low, high in zip(*(column.tolist() for column in columns), strict=True):
             yield f"{name},{kind},{step},{value!r},{low!r},{high!r}\n"
@@ -205,20 +208,20 @@ def time_left(live: Live, run: str, horizon: int) -> tuple[float, float, float] 
     if trace is None or not len(trace):
         return None
     steps = trace.step
-    found = pace(steps.tolist(), trace.value.tolist())
+    rate = pace(steps.tolist(), trace.value.tolist())
     left = max(horizon - int(steps[-1]), 0)
-    return None if found is None else (found[0] * left, found[1] * left, found[2] * left)
+    return None if rate is None else (rate[0] * left, rate[1] * left, rate[2] * left)
 
 
 def _read_again(live: Live, key: str) -> Traces:
     """Return every point of a measure and its null models, from the store."""
-    found, store, measure = Traces(bounded=False), live.live.store, live.traces.measures[key]
+    traces, store, measure = Traces(bounded=False), live.live.store, live.traces.measures[key]
     if measure.probe == "metrics":
-        found.take_metrics(store.metrics(), live.version)
+        traces.take_metrics(store.metrics(), live.version)
     else:
         names = [measure.feature, *(live.traces.measures[null].feature for null in _nulls(live, measure))]
-        found.take_features(store.features(measure.probe, names), live.version)
-    return found
+        traces.take_features(store.features(measure.probe, names), live.version)
+    return traces
 
 
 def _traces(live: Live, key: str, held: Traces | None = None) -> list[tuple[str, str, LiveTrace]]:
@@ -245,17 +248,17 @@ def _of_panel(live: Live, panel: str) -> list[tuple[str, LiveTrace]]:
 
 
 def _nulls(live: Live, measure: Measure) -> list[str]:
-    known = live.catalogue
-    if not len(known):
+    catalogue = live.catalogue
+    if not len(catalogue):
         return []
-    mine = known[(known["probe"] == measure.probe) & (known["null_of"] == measure.feature)]
-    found = [
+    mine = catalogue[(catalogue["probe"] == measure.probe) & (catalogue["null_of"] == measure.feature)]
+    keys = [
         Measure(
             measure.probe, measure.filtration, measure.scope, measure.name, str(feature), measure.head
         ).key
         for feature in mine["feature"]
     ]
-    return [key for key in found if key in live.traces.measures]
+    return [key for key in keys if key in live.traces.measures]
 
 
 def _spread(trace: LiveTrace) -> bool:
@@ -292,15 +295,15 @@ def _named(live: Live, measure: Measure) -> dict[str, Any]:
     if measure.probe == "metrics":
         title, unit = _LOGGED[measure.feature]
         return {"title": title, "unit": unit, "kind": "logged", "primary": True}
-    known = live.catalogue
-    if len(known):
-        mine = known[(known["probe"] == measure.probe) & (known["feature"] == measure.feature)]
+    catalogue = live.catalogue
+    if len(catalogue):
+        mine = catalogue[(catalogue["probe"] == measure.probe) & (catalogue["feature"] == measure.feature)]
         if len(mine):
-            one = mine.iloc[0]
-            title = str(one["label"] or measure.feature)
+            feature_line = mine.iloc[0]
+            title = str(feature_line["label"] or measure.feature)
             return {
-                "title": title, "unit": str(one["unit"] or ""), "kind": str(one["kind"]),
-                "primary": bool(one["primary"]),
+                "title": title, "unit": str(feature_line["unit"] or ""), "kind": str(feature_line["kind"]),
+                "primary": bool(feature_line["primary"]),
             }  # fmt: skip
     return {"title": measure.feature.replace("_", " "), "unit": "", "kind": "topology", "primary": False}
 

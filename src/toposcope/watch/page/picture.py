@@ -41,7 +41,7 @@ def lines(shown: dict[str, Any], odd: Collection[str] = ()) -> Markup:
         down = _TOP + (1 - math.log(y / low) / spread) * (HEIGHT - _TOP - _BOTTOM)
         return f"{right:.1f},{down:.1f}"
 
-    made = Markup("").join(
+    names_text = Markup("").join(
         Markup('<polyline class="line g{}" points="{}"><title>{}</title></polyline>').format(
             trace["group"] % COLOURS, " ".join(place(x, y) for x, y in part), trace["run"]
         )
@@ -49,12 +49,12 @@ def lines(shown: dict[str, Any], odd: Collection[str] = ()) -> Markup:
         if part
     )
     ends = [(trace, float(place(*part[-1]).split(",")[1])) for trace, part in drawn if part]
-    made += _names(ends, odd)
+    names_text += _names(ends, odd)
     marks = _marks(place, low, high, last)
     return Markup(
         '<svg viewBox="0 0 {} {}" role="img" aria-label="{} of {} runs up to step {:,}, {:.4g} to {:.4g}">'
         "{}{}</svg>"
-    ).format(WIDTH, HEIGHT, shown["title"], len(drawn), last, low, high, marks, made)
+    ).format(WIDTH, HEIGHT, shown["title"], len(drawn), last, low, high, marks, names_text)
 
 
 def _marks(place: Callable[[float, float], str], low: float, high: float, last: float) -> Markup:
@@ -64,10 +64,10 @@ def _marks(place: Callable[[float, float], str], low: float, high: float, last: 
     """
     values = _rounded(low, high)
     values = values if len(values) > 1 else [low, high] if high > low else [low]
-    made = Markup("")
+    marks_text = Markup("")
     for value in values:
         down = float(place(0, value).split(",")[1])
-        made += Markup('<line class="grid" x1="{}" x2="{}" y1="{:.0f}" y2="{:.0f}"/>').format(
+        marks_text += Markup('<line class="grid" x1="{}" x2="{}" y1="{:.0f}" y2="{:.0f}"/>').format(
             _LEFT, WIDTH - _RIGHT, down, down
         ) + Markup('<text class="tick end" x="{}" y="{:.0f}">{:.3g}</text>').format(
             _LEFT - 6, down + 4, value
@@ -75,10 +75,10 @@ def _marks(place: Callable[[float, float], str], low: float, high: float, last: 
     for step in _rounded(0, last):
         right = float(place(step, low).split(",")[0])
         text = f"step {step:,.0f}" if step == 0 else f"{step:,.0f}"
-        made += Markup('<text class="tick middle" x="{:.0f}" y="{}">{}</text>').format(
+        marks_text += Markup('<text class="tick middle" x="{:.0f}" y="{}">{}</text>').format(
             right, HEIGHT - 12, text
         )
-    return made
+    return marks_text
 
 
 def _rounded(low: float, high: float) -> list[float]:
@@ -100,23 +100,23 @@ def _names(ends: Sequence[tuple[dict[str, Any], float]], odd: Collection[str]) -
     Without room for all, odd runs are named first, then every n-th by its last value.
     """
     room = (HEIGHT - _TOP - _BOTTOM) // _APART
-    ranked = sorted(ends, key=lambda one: one[1])
+    ranked = sorted(ends, key=lambda end: end[1])
     if len(ranked) > room:
-        first = [one for one in ranked if one[0]["run"] in odd][:room]
-        rest = [one for one in ranked if one[0]["run"] not in odd]
+        first = [end for end in ranked if end[0]["run"] in odd][:room]
+        rest = [end for end in ranked if end[0]["run"] not in odd]
         every = -(-len(rest) // max(room - len(first) - 1, 1))
-        ranked = sorted([*first, *rest[::every]], key=lambda one: one[1])
-    made, above = Markup(""), float(_TOP - _APART)
+        ranked = sorted([*first, *rest[::every]], key=lambda end: end[1])
+    names_text, above = Markup(""), float(_TOP - _APART)
     for number, (trace, at) in enumerate(ranked):
         lowest = HEIGHT - _BOTTOM - _APART * (len(ranked) - number - 1)
         above = max(min(max(at, above + _APART), lowest), above + _APART)
         run = str(trace["run"])
         name = run if len(run) <= _LONGEST else f"{run[: _LONGEST - 1]}…"
-        made += Markup('<text class="tick f{}" x="{}" y="{:.0f}">{}{}</text>').format(
+        names_text += Markup('<text class="tick f{}" x="{}" y="{:.0f}">{}{}</text>').format(
             trace["group"] % COLOURS, WIDTH - _RIGHT + 6, above + 4, name, " (odd)" if run in odd else ""
         )
     if len(ranked) < len(ends):
-        made += Markup('<text class="tick end" x="{}" y="{}">{} more</text>').format(
+        names_text += Markup('<text class="tick end" x="{}" y="{}">{} more</text>').format(
             WIDTH, HEIGHT - 12, len(ends) - len(ranked)
         )
-    return made
+    return names_text

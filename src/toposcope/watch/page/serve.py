@@ -94,18 +94,18 @@ def bound(host: str, port: int) -> socket.socket:
     if not 0 <= port < 65536:
         raise InputError("out of range", argument="port", value=port, remedy="give a number from 0 to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        made.bind((host, port))
-        made.listen(128)  # a browser that connects before the server runs waits and is not refused
+        listening.bind((host, port))
+        listening.listen(128)  # a browser that connects before the server runs waits and is not refused
     except OSError as error:
-        made.close()
+        listening.close()
         why = error.strerror or str(error)
         raise InputError(
             f"the page cannot listen at {host} port {port}: {why}; try another {option('port')}"
         ) from error
-    return made
+    return listening
 
 
 def address(host: str, port: int, token: str | None) -> str:
@@ -130,9 +130,9 @@ def _reachable(host: str) -> str:
     family, far = (socket.AF_INET, _FAR[0]) if given.version == 4 else (socket.AF_INET6, _FAR[1])
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect((far, 9))  # chooses the local address; nothing is sent
-        found = str(probe.getsockname()[0])
-        if not ipaddress.ip_address(found).is_unspecified:
-            return found
+        own_address = str(probe.getsockname()[0])
+        if not ipaddress.ip_address(own_address).is_unspecified:
+            return own_address
     return socket.gethostname()
 
 

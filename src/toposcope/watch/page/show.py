@@ -40,7 +40,7 @@ Answer = Mapping[str, Any] | None
 def page(live: Live, answer: Answer, answered: int = 0, work: Work | None = None) -> str:
     """Return the whole page; `answered` counts the answers so far, `work` says when the next comes."""
     shown = panels.curves(live, panels.LOSS, most=_FIRST)
-    odd = [one["run"] for one in (answer or {}).get("odd", ())]
+    odd = [odd_run["run"] for odd_run in (answer or {}).get("odd", ())]
     drawing = picture.lines(shown or {"title": "loss", "traces": []}, odd)
     context = _context(live, answer, work or Work())
     return _environment().get_template("page/page.html").render(**context, drawing=drawing, answered=answered)
@@ -60,7 +60,7 @@ def _context(live: Live, answer: Answer, work: Work) -> dict[str, Any]:
             "runs": len(live.groups()), "checkpoints": _checkpoints(live),
             "alarms": len(standing), "events": len(events_of(standing)),
         }  # fmt: skip
-        forecasts = [_forecast(live, one) for one in answer.get("forecasts", ())]
+        forecasts = [_forecast(live, forecast) for forecast in answer.get("forecasts", ())]
         first = _first(live, standing, answer, counts)
         # the answer is from before the latest audit: what it says of these files is no longer so
         outrun = bool(set(live.faults) - set(answer.get("audit", ())))
@@ -84,7 +84,7 @@ def _first(
     live: Live, standing: Sequence[Event], answer: Mapping[str, Any], counts: Mapping[str, int]
 ) -> FirstLine:
     """Return what the first line is about, by the rule of `toposcope watch`, with what is known now."""
-    verdicts = [RunVerdict(*one) for one in answer.get("verdicts", ())]
+    verdicts = [RunVerdict(*verdict) for verdict in answer.get("verdicts", ())]
     not_seen = [unseen(live)] if live.unseen else []
     problems = [*answer.get("problems_of_runs", ()), *not_seen, *live.faults]
     return FirstLine.of(
@@ -155,23 +155,25 @@ def _doing(live: Live, answer: Mapping[str, Any], work: Work, counts: Mapping[st
         of = f"The findings cover {answer['seen']:,} checkpoints{more}. " if "seen" in answer else ""
         return of + (work.sentence() if since or work.began is not None else "")
     trouble = () if behind else answer.get("trouble") or ()
-    return " ".join([*(f"Last answer: {one}." for one in trouble), work.sentence()])
+    return " ".join([*(f"Last answer: {trouble_text}." for trouble_text in trouble), work.sentence()])
 
 
-def _forecast(live: Live, one: Mapping[str, Any]) -> dict[str, Any]:
+def _forecast(live: Live, forecast: Mapping[str, Any]) -> dict[str, Any]:
     """Return the cells of a forecast's line: the loss with its interval, and the time left."""
-    left = None if one["endless"] else panels.time_left(live, one["run"], one["horizon"])
-    coverage = "none" if not one["bounded"] or one["coverage"].startswith("not") else one["coverage"]
+    left = None if forecast["endless"] else panels.time_left(live, forecast["run"], forecast["horizon"])
+    coverage = (
+        "none" if not forecast["bounded"] or forecast["coverage"].startswith("not") else forecast["coverage"]
+    )
     final = "none"
-    if one["not_yet"]:
+    if forecast["not_yet"]:
         final = "cannot be forecast yet"
-    elif one["final"] is not None:
-        final = number(one["final"], "{:.3f}")
-        if one["bounded"]:
-            final += f" [{number(one['low'], '{:.3f}')}, {number(one['high'], '{:.3f}')}]"
+    elif forecast["final"] is not None:
+        final = number(forecast["final"], "{:.3f}")
+        if forecast["bounded"]:
+            final += f" [{number(forecast['low'], '{:.3f}')}, {number(forecast['high'], '{:.3f}')}]"
     return {
-        "run": one["run"], "final": final, "level": coverage, "status": one["status"],
-        "reason": one["reason"], "end": "unknown" if one["endless"] else f"{one['horizon']:,}",
+        "run": forecast["run"], "final": final, "level": coverage, "status": forecast["status"],
+        "reason": forecast["reason"], "end": "unknown" if forecast["endless"] else f"{forecast['horizon']:,}",
         "left": "" if left is None else f"{duration(left[0])} ({duration(left[1])} to {duration(left[2])})",
     }  # fmt: skip
 
@@ -190,8 +192,8 @@ def duration(seconds: float) -> str:
 
 def _audit_command(live: Live) -> str:
     """Return the command that reads every value of what the page shows."""
-    known = list(live.runs["uri"].dropna().unique()) if "uri" in live.runs else []
-    places = [live.folder] if live.folder else [str(uri) for uri in known if uri][:3]
+    uris = list(live.runs["uri"].dropna().unique()) if "uri" in live.runs else []
+    places = [live.folder] if live.folder else [str(uri) for uri in uris if uri][:3]
     return recommended("audit", *(places or ["FOLDER"]))
 
 
@@ -237,7 +239,7 @@ def _heading(subject: str) -> str:
 
 @cache
 def _environment() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PrefixLoader({"page": PackageLoader("toposcope.watch.page")}),
         autoescape=True,
         finalize=shown,
@@ -245,11 +247,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "clock": _clock,
         "kind": KINDS.__getitem__,
         "word": WORDS.__getitem__,
         "heading": _heading,
     }
-    made.filters["to_do"] = lambda text: FirstScreen("", (), text).to_do
-    return made
+    environment.filters["to_do"] = lambda text: FirstScreen("", (), text).to_do
+    return environment

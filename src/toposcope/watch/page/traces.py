@@ -184,8 +184,8 @@ class Traces:
         for run, rows in table.groupby("run", sort=True):
             for column in LOGGED:
                 part = rows[["step", column]].dropna(subset=["step"])
-                known = self.by_measure.get(f"metrics///{column}", {}).get(str(run))
-                if part[column].isna().all() and known is None:
+                earlier = self.by_measure.get(f"metrics///{column}", {}).get(str(run))
+                if part[column].isna().all() and earlier is None:
                     continue
                 trace = self.trace(Measure("metrics", "", "model", "", column), str(run))
                 changed |= trace.put_new(part["step"].to_numpy(), part[column].to_numpy(float), version)
@@ -223,8 +223,8 @@ def _grouped(table: pd.DataFrame) -> Iterator[Group]:
     columns = {name: table[name].fillna(-1 if name == "head" else "") for name in _KEYS}
     code = np.zeros(len(table), dtype=np.int64)
     for column in columns.values():
-        own, seen = pd.factorize(column)
-        code = pd.factorize(code * (len(seen) + 1) + own)[0]
+        codes, seen = pd.factorize(column)
+        code = pd.factorize(code * (len(seen) + 1) + codes)[0]
     step, value = table["step"].to_numpy(np.int64), table["value"].to_numpy(float)
     order = np.lexsort((step, code))
     code, step, value = code[order], step[order], value[order]
@@ -232,7 +232,7 @@ def _grouped(table: pd.DataFrame) -> Iterator[Group]:
     # `over_draws` of rows that count, with the largest draw, too, on the arrays that find the traces
     n = np.diff(points, append=len(code))
     with np.errstate(invalid="ignore"):
-        made = np.column_stack(
+        stacked = np.column_stack(
             [
                 np.add.reduceat(value, points) / n,
                 *(f.reduceat(value, points) for f in (np.minimum, np.maximum)),
@@ -244,7 +244,7 @@ def _grouped(table: pd.DataFrame) -> Iterator[Group]:
     for start, end in zip(starts, [*starts[1:], len(points)], strict=True):
         row = order[points[start]]
         key = tuple(str(int(held[k][row])) if k == "head" else str(held[k][row]) for k in _KEYS)
-        yield key, layers[row], str(roles[row]), step[points[start:end]], made[start:end]
+        yield key, layers[row], str(roles[row]), step[points[start:end]], stacked[start:end]
 
 
 def _natural(text: str) -> list[tuple[int, str]]:

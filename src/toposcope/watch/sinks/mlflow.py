@@ -38,8 +38,12 @@ class MLflowSink:
         from mlflow.entities import Metric, RunTag
 
         if summary.run not in self._runs:
-            known = self._client.get_experiment_by_name(EXPERIMENT)
-            experiment = known.experiment_id if known else self._client.create_experiment(EXPERIMENT)
+            known_experiment = self._client.get_experiment_by_name(EXPERIMENT)
+            experiment = (
+                known_experiment.experiment_id
+                if known_experiment
+                else self._client.create_experiment(EXPERIMENT)
+            )
             self._runs[summary.run] = self._client.create_run(experiment, run_name=summary.run).info.run_id
         now = int(time.time() * 1000)
         metrics = [Metric(name, value, now, summary.step) for name, value in summary.values.items()]

@@ -46,11 +46,11 @@ class Forwarder:
             return 0
         new = self._live.snapshot(self._number, metrics=False)
         self._number = new.number
-        made = self._summaries(new.features, new.alarms)
+        summaries = self._summaries(new.features, new.alarms)
         for place, (sink, waiting) in enumerate(zip(self._sinks, self._waiting, strict=True)):
-            waiting.extend(made)
+            waiting.extend(summaries)
             self._send(place, sink, waiting)
-        return len(made)
+        return len(summaries)
 
     def _send(self, place: int, sink: Sink, waiting: deque[Summary]) -> None:
         """Send the waiting summaries to a sink, in order, up to the first that it refuses."""
@@ -90,7 +90,7 @@ class Forwarder:
             sentences_at[event.run, event.step].append(str(event.data["sentence"]))
         names = part["probe"] + "/" + part["filtration"].fillna("") + "/" + part["feature"]
         part = part.assign(tag="toposcope/" + names.str.replace("//", "/"), first=primary)
-        made: dict[tuple[str, int], Summary] = {}
+        summaries: dict[tuple[str, int], Summary] = {}
         for _, rows in part.groupby(["run", "step"], sort=True):
             run, step = str(rows["run"].iloc[0]), int(rows["step"].iloc[0])
             mean = over_draws(rows, ["tag"]).set_index("tag")[["value"]].sort_index()
@@ -98,12 +98,12 @@ class Forwarder:
             mean = mean.sort_values(["first"], ascending=False, kind="stable")
             shown = self._names.setdefault(run, mean.index[: MOST - LATER].tolist())
             shown += [name for name in mean.index if name not in shown][: max(0, self._room(run, shown))]
-            found = mean["value"].reindex(shown).dropna()
-            values = dict(zip(map(str, found.index), found.tolist(), strict=True))
-            made[run, step] = Summary(run, step, values, tuple(sentences_at.pop((run, step), ())))
+            shown_means = mean["value"].reindex(shown).dropna()
+            values = dict(zip(map(str, shown_means.index), shown_means.tolist(), strict=True))
+            summaries[run, step] = Summary(run, step, values, tuple(sentences_at.pop((run, step), ())))
         for (run, at), sentences in sentences_at.items():  # of steps between checkpoints
-            made[run, at or 0] = Summary(run, at or 0, {}, tuple(sentences))
-        return [made[key] for key in sorted(made)]
+            summaries[run, at or 0] = Summary(run, at or 0, {}, tuple(sentences))
+        return [summaries[key] for key in sorted(summaries)]
 
 
 def _counted(many: int) -> str:

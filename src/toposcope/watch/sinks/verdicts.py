@@ -25,14 +25,14 @@ def verdicts(answer: Check) -> list[Summary]:
     The summary of a run that needs an action has its line as an alarm, too, so that a tracker with alerts
     raises one.
     """
-    names = Counter(one.run for one in answer.runs)
-    return [_verdict(one, one.run if names[one.run] == 1 else one.name) for one in answer.runs]
+    names = Counter(run.run for run in answer.runs)
+    return [_verdict(run, run.run if names[run.run] == 1 else run.name) for run in answer.runs]
 
 
-def _verdict(one: RunCheck, name: str) -> Summary:
-    level = {LEVEL: _NUMBERS[one.level]} if one.level in _NUMBERS else {}
-    alarms = (one.line,) if one.level in (LOOK, STOP) else ()
-    return Summary(name, int(one.step or 0), level, alarms, one.line)
+def _verdict(check: RunCheck, name: str) -> Summary:
+    level = {LEVEL: _NUMBERS[check.level]} if check.level in _NUMBERS else {}
+    alarms = (check.line,) if check.level in (LOOK, STOP) else ()
+    return Summary(name, int(check.step or 0), level, alarms, check.line)
 
 
 def send_verdicts(answer: Check, sink: Sink) -> str:

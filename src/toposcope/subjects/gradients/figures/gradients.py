@@ -51,8 +51,10 @@ class GradientPanel:
     def rows(self, features: pd.DataFrame) -> pd.DataFrame:
         """Return the rows that are drawn; of two normalizations, those of the leading one."""
         rows = select(features, self.feature.name, probe=self.probe, scope=self.scope)
-        own = rows["filtration"] == Normalization.MATRIX if self.feature.filtrations else rows["step"].isna()
-        return rows[own] if own.any() else rows
+        of_matrices = (
+            rows["filtration"] == Normalization.MATRIX if self.feature.filtrations else rows["step"].isna()
+        )
+        return rows[of_matrices] if of_matrices.any() else rows
 
 
 PANELS = (
@@ -128,15 +130,15 @@ def _column(study: Study, panel: GradientPanel) -> str:
 
 def _caption(study: Study) -> Caption:
     shown = measured(study.features)
-    said = listed([panel.said for panel in shown])
+    labels_shown = listed([panel.said for panel in shown])
     marks = next(filter(None, (marked(study, panel.probe, [panel.feature.name]) for panel in shown)), "")
     return Caption(
         moved(study, [_column(study, panel) for panel in shown], "Gradients"),
-        f"{capital(said)}. Bands are 95% intervals of the mean over random subsamples.{marks}",
+        f"{capital(labels_shown)}. Bands are 95% intervals of the mean over random subsamples.{marks}",
         "How the gradient's size and shape change during training.",
         "That a change of H0 is a change of shape. H0 grows and shrinks with the norm; only the panels "
         "without scale show the shape. The gradient of one batch contains the noise of that batch.",
-        f"Against the optimiser step: {said}.",
+        f"Against the optimiser step: {labels_shown}.",
     )
 
 

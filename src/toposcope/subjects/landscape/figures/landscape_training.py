@@ -105,7 +105,8 @@ def _caption(study: Study) -> Caption:
             "The loss surface over training",
         ),
         f"The panels show the {listed([title for title, *_ in panels])}. Coloured bands are 95% intervals "
-        f"over batches and direction seeds. Grey bands are nulls. " + " ".join(_NULLS[one] for one in probes),
+        f"over batches and direction seeds. Grey bands are nulls. "
+        + " ".join(_NULLS[probe] for probe in probes),
         "Which numbers move and when, and whether they leave the band of their null."
         + (f" At the last checkpoint {beside}." if beside else ""),
         "Whether they move with the loss for a reason other than time."

@@ -103,9 +103,9 @@ def _lines(
 
 def _drawn(study: Study) -> Figure:
     panels = [
-        SurfacePanel(f"step {one.step:,}", (axes[0], axes[1]), found.tree, tested(found))
-        for one, found in shown_surfaces(study)
-        for axes in [one.surface.axes]
+        SurfacePanel(f"step {surface.step:,}", (axes[0], axes[1]), topology.tree, tested(topology))
+        for surface, topology in shown_surfaces(study)
+        for axes in [surface.surface.axes]
     ]
     return draw(panels)
 

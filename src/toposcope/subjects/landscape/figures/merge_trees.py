@@ -83,8 +83,8 @@ def _columns(tree: MergeTree) -> np.ndarray:
 def _with_most(study: Study) -> SurfaceTopology:
     """Return the topology of the surface with the most branches; of several, the last."""
     return max(
-        enumerate(found for _, found in shown_surfaces(study)),
-        key=lambda one: (one[1].minima, one[0]),
+        enumerate(topology for _, topology in shown_surfaces(study)),
+        key=lambda entry: (entry[1].minima, entry[0]),
     )[1]
 
 
@@ -96,7 +96,7 @@ def _drawn(study: Study) -> Figure:
 def _title(study: Study) -> str:
     """Return how many minima the drawn surface has, and how many branches the other half confirms."""
     most, n = _with_most(study), len(shown_surfaces(study))
-    step = next(one.step for one, found in shown_surfaces(study) if found is most)
+    step = next(surface.step for surface, topology in shown_surfaces(study) if topology is most)
     half, confirmed = tested(most), ""
     if half is not None:
         count = int(half[1].sum())

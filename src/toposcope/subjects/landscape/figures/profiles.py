@@ -51,12 +51,12 @@ def draw_profile(ax: Axes, tree: MergeTree) -> None:
 
 
 def _drawn(study: Study) -> Figure:
-    return draw([(title, found.tree) for title, found in shown_surfaces(study).titled])
+    return draw([(title, topology.tree) for title, topology in shown_surfaces(study).titled])
 
 
 def _title(shown: ShownSurfaces) -> str:
     """Return a title with the shape of the lowest sampled loss over the checkpoints."""
-    lowest = [(one.step, float(np.nanmin(found.tree.values))) for one, found in shown]
+    lowest = [(surface.step, float(np.nanmin(topology.tree.values))) for surface, topology in shown]
     shape = shape_of(*zip(*lowest, strict=True))
     return f"The lowest sampled loss {shape.words('{:.3g}')}"
 

@@ -48,9 +48,9 @@ class ShownSurfaces:
 
     def __iter__(self) -> Iterator[tuple[SavedSurface, SurfaceTopology]]:
         """Iterate over the surfaces and what was found on each."""
-        for one in self.surfaces:
-            assert one.topology is not None
-            yield one, one.topology
+        for surface in self.surfaces:
+            assert surface.topology is not None
+            yield surface, surface.topology
 
     @property
     def flat(self) -> bool:
@@ -65,29 +65,32 @@ class ShownSurfaces:
     @property
     def titled(self) -> list[tuple[str, SurfaceTopology]]:
         """The topology of each, with the step as its title."""
-        return [(f"step {one.step:,}", found) for one, found in self]
+        return [(f"step {surface.step:,}", topology) for surface, topology in self]
 
     @property
     def single(self) -> str:
         """A title with the number of surfaces with one minimum, and that of confirmed branches."""
-        one = sum(found.trivial for _, found in self)
+        trivial = sum(topology.trivial for _, topology in self)
         confirmed = sum(
-            int(found.branches.confirmed.sum()) for _, found in self if found.branches is not None
+            int(topology.branches.confirmed.sum()) for _, topology in self if topology.branches is not None
         )
-        many = f"; {confirmed or 'no'} branch{'es' * (confirmed != 1)} confirmed" if one < len(self) else ""
-        have = "has" if one == 1 else "have"
-        return f"{one} of the {len(self):,} surfaces shown {have} a single minimum{many}"
+        many = (
+            f"; {confirmed or 'no'} branch{'es' * (confirmed != 1)} confirmed" if trivial < len(self) else ""
+        )
+        have = "has" if trivial == 1 else "have"
+        return f"{trivial} of the {len(self):,} surfaces shown {have} a single minimum{many}"
 
     @property
     def graph_in_words(self) -> str:
         """Say which grid points are neighbours, and whether the trees were computed for the page."""
-        said = _GRAPHS.get(self.graph, "")
-        chosen = f" ({option('graph', self.graph)})" if said and self.graph != GRAPHS[0] else ""
-        said += f"{chosen}." if said else ""
+        graph_text = _GRAPHS.get(self.graph, "")
+        chosen = f" ({option('graph', self.graph)})" if graph_text and self.graph != GRAPHS[0] else ""
+        graph_text += f"{chosen}." if graph_text else ""
         if not self.made_here:
-            return said
+            return graph_text
         return (
-            f"{said} The store has no trees because an earlier version wrote it, so they were computed for "
+            f"{graph_text} The store has no trees because an earlier version wrote it, so they were "
+            f"computed for "
             "this page. To store them, measure into the store again: "
             + f"`{runnable('landscape', 'SERIES', out='STORE')}`, with the options it was made with."
         )
@@ -118,15 +121,17 @@ def _read(study: Study) -> ShownSurfaces:
     if not mine:
         return ShownSurfaces()
     graph = _graph(study)
-    made_here = any(one.topology is None for one in mine)
-    whole = (replace(one, topology=one.topology or topology_of(one.surface, graph)) for one in mine)
+    made_here = any(surface.topology is None for surface in mine)
+    whole = (
+        replace(surface, topology=surface.topology or topology_of(surface.surface, graph)) for surface in mine
+    )
     return ShownSurfaces(tuple(whole), mine[0].topology.graph if mine[0].topology else graph, made_here)
 
 
 def _usable(at: SavedPlace) -> SavedSurface | None:
     """Return a surface; None if its file is damaged, or has a loss only at the centre."""
-    found = saved_surface(at)
-    return found if found is not None and (found.topology or found.surface.finite.sum() > 1) else None
+    surface = saved_surface(at)
+    return surface if surface is not None and (surface.topology or surface.surface.finite.sum() > 1) else None
 
 
 def of_largest_run(
@@ -137,16 +142,16 @@ def of_largest_run(
     Only these files are read. Where one cannot be used (`read` returns None), others are chosen.
     """
     every = sorted(places, key=lambda place: place.step)
-    found: dict[SavedPlace, Read] = {}
+    read_by_place: dict[SavedPlace, Read] = {}
     for run in reversed(study.ordered):
         left = [place for place in every if place.run == run]
         while left:
             chosen = spread(left)
-            new = {place: read(place) for place in chosen if place not in found}
-            found |= {place: one for place, one in new.items() if one is not None}
-            if all(place in found for place in chosen):
-                return [found[place] for place in chosen]
-            left = [place for place in left if place in found or place not in new]
+            new = {place: read(place) for place in chosen if place not in read_by_place}
+            read_by_place |= {place: surface for place, surface in new.items() if surface is not None}
+            if all(place in read_by_place for place in chosen):
+                return [read_by_place[place] for place in chosen]
+            left = [place for place in left if place in read_by_place or place not in new]
     return []
 
 

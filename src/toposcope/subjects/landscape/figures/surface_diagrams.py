@@ -26,14 +26,14 @@ def draw(panels: Sequence[tuple[str, Sequence[Diagram]]]) -> Figure:
         if not panels:
             say_empty(axes[0, 0], "no surface was sampled")
             return figure
-        births = np.concatenate([d.birth for _, found in panels for d in found])
-        deaths = np.concatenate([d.death[np.isfinite(d.death)] for _, found in panels for d in found])
+        births = np.concatenate([d.birth for _, diagrams in panels for d in diagrams])
+        deaths = np.concatenate([d.death[np.isfinite(d.death)] for _, diagrams in panels for d in diagrams])
         ends = np.array([min(births), max(np.concatenate([births, deaths]))])
         top = ends[1] + 0.08 * max(float(np.ptp(ends)), 1e-6)
-        present = {diagram.dim for _, found in panels for diagram in found if len(diagram.birth)}
-        for ax, (title, found) in zip(axes.ravel(), panels, strict=False):
+        present = {diagram.dim for _, diagrams in panels for diagram in diagrams if len(diagram.birth)}
+        for ax, (title, diagrams) in zip(axes.ravel(), panels, strict=False):
             ax.plot(ends, ends, color=NULL, linewidth=0.7)
-            for diagram, marker in zip(found, ("o", "^", "s"), strict=False):
+            for diagram, marker in zip(diagrams, ("o", "^", "s"), strict=False):
                 death = np.where(np.isfinite(diagram.death), diagram.death, top)
                 label = f"H{diagram.dim}" if diagram.dim in present else None
                 ax.plot(diagram.birth, death, marker, markersize=4, label=label)
@@ -49,7 +49,7 @@ def draw(panels: Sequence[tuple[str, Sequence[Diagram]]]) -> Figure:
 
 
 def _drawn(study: Study) -> Figure:
-    return draw([(title, found.homology) for title, found in shown_surfaces(study).titled])
+    return draw([(title, topology.homology) for title, topology in shown_surfaces(study).titled])
 
 
 _HIGHER = {
@@ -62,7 +62,7 @@ _HIGHER = {
 
 def _title(shown: ShownSurfaces) -> str:
     """Return how many minima there are besides each surface's lowest, and how persistent the deepest is."""
-    components = [diagram for _, found in shown for diagram in found.homology if diagram.dim == 0]
+    components = [diagram for _, topology in shown for diagram in topology.homology if diagram.dim == 0]
     lasts = np.concatenate([diagram.death - diagram.birth for diagram in components] or [np.empty(0)])
     lasts = lasts[np.isfinite(lasts) & (lasts > 0)]
     surfaces = f"the {len(shown):,} surfaces" if len(shown) > 1 else "the surface"

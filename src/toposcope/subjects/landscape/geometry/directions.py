@@ -52,7 +52,7 @@ def random_directions(objective: Objective, count: int, **axes: int | str) -> Di
     import torch
 
     here, filters = objective.named(objective.parameters), objective.filters
-    found = []
+    vectors = []
     for number in range(count):
         parts = {}
         for name, weight in here.items():
@@ -66,8 +66,8 @@ def random_directions(objective: Objective, count: int, **axes: int | str) -> Di
             rows = torch.from_numpy(drawn).to(weight.device, weight.dtype)
             lengths = weights.norm(dim=1) / rows.norm(dim=1)
             parts[name] = filters.stored(name, rows * lengths[:, None], weight)
-        found.append(objective.flat(parts))
-    return Directions("random", torch.stack(found), "the length of the weights, filter by filter")
+        vectors.append(objective.flat(parts))
+    return Directions("random", torch.stack(vectors), "the length of the weights, filter by filter")
 
 
 def hessian_directions(pairs: Eigenpairs, count: int, *, rise: float | None = None) -> Directions:

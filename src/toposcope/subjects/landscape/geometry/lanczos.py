@@ -83,16 +83,16 @@ class Basis:
         import torch
 
         k = len(self)
-        known = self.vectors[: k + 1]
-        image = self._matvec(known[k].to(self._dtype)).double()
-        self.diagonal.append(float(known[k] @ image))
-        rest = _orthogonal(image, known)
+        basis = self.vectors[: k + 1]
+        image = self._matvec(basis[k].to(self._dtype)).double()
+        self.diagonal.append(float(basis[k] @ image))
+        rest = _orthogonal(image, basis)
         length = float(rest.norm())
         scale = max(map(abs, (*self.diagonal, *self.off)), default=0.0)
         ended = length <= 16 * self._rounding * max(scale, float(image.norm()))
         if ended:
-            fresh = torch.from_numpy(self._generator.standard_normal(known.shape[1])).to(known.device)
-            rest = _orthogonal(fresh, known)
+            fresh = torch.from_numpy(self._generator.standard_normal(basis.shape[1])).to(basis.device)
+            rest = _orthogonal(fresh, basis)
         self.off.append(0.0 if ended else length)
         norm = float(rest.norm())
         if norm > 1e-8:  # else the basis spans everything, and there is no next vector
@@ -207,8 +207,8 @@ def spectrum_ends(
     """
     first = float(pairs.values[0])
     other = SpectrumEnd(find(lambda v: matvec(v) - first * v, "low" if first >= 0 else "high"), first)
-    known = SpectrumEnd(pairs)
-    return (known, other) if first >= 0 else (other, known)
+    known_end = SpectrumEnd(pairs)
+    return (known_end, other) if first >= 0 else (other, known_end)
 
 
 def random_start(n: int, dtype: torch.dtype, **axes: int | str) -> torch.Tensor:

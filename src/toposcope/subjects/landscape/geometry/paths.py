@@ -155,7 +155,7 @@ def aligned(
     InputError
         When the names or shapes are not those of the family.
     """
-    found = dict(moved)
+    matched = dict(moved)
     layers = sorted({name.split(".")[1] for name in reference if name.startswith("layers.")}, key=int)
     shapes = {name: tuple(value.shape) for name, value in reference.items()}
     if not layers or shapes != {name: tuple(value.shape) for name, value in moved.items()}:
@@ -164,22 +164,22 @@ def aligned(
             f"two runs of {command('train')}"
         )
     for layer in layers:
-        _order_neurons(reference, found, f"layers.{layer}.mlp")
-        _order_heads(reference, found, f"layers.{layer}.attn", heads)
-    return found
+        _order_neurons(reference, matched, f"layers.{layer}.mlp")
+        _order_heads(reference, matched, f"layers.{layer}.attn", heads)
+    return matched
 
 
-def _order_neurons(reference: dict, found: dict, block: str) -> None:
+def _order_neurons(reference: dict, matched: dict, block: str) -> None:
     names = [f"{block}.fc1.weight", f"{block}.fc1.bias", f"{block}.fc2.weight"]
-    rows = [_stacked([p[names[0]], p[names[1]][:, None], p[names[2]].T]) for p in (reference, found)]
+    rows = [_stacked([p[names[0]], p[names[1]][:, None], p[names[2]].T]) for p in (reference, matched)]
     order = _matching(*rows)
-    found[names[0]], found[names[1]] = found[names[0]][order], found[names[1]][order]
-    found[names[2]] = found[names[2]][:, order]
+    matched[names[0]], matched[names[1]] = matched[names[0]][order], matched[names[1]][order]
+    matched[names[2]] = matched[names[2]][:, order]
 
 
-def _order_heads(reference: dict, found: dict, block: str, heads: int) -> None:
+def _order_heads(reference: dict, matched: dict, block: str, heads: int) -> None:
     names = [f"{block}.qkv.weight", f"{block}.qkv.bias", f"{block}.proj.weight"]
-    width = found[names[2]].shape[0]
+    width = matched[names[2]].shape[0]
     size = width // heads
 
     def of_heads(p: dict) -> np.ndarray:
@@ -188,10 +188,10 @@ def _order_heads(reference: dict, found: dict, block: str, heads: int) -> None:
         out = p[names[2]].T.reshape(heads, -1)
         return _stacked([projected, biases, out])
 
-    order = _matching(of_heads(reference), of_heads(found))
-    found[names[0]] = found[names[0]].reshape(3, heads, size, width)[:, order].reshape(3 * width, width)
-    found[names[1]] = found[names[1]].reshape(3, heads, size)[:, order].reshape(3 * width)
-    found[names[2]] = found[names[2]].reshape(width, heads, size)[:, order].reshape(width, width)
+    order = _matching(of_heads(reference), of_heads(matched))
+    matched[names[0]] = matched[names[0]].reshape(3, heads, size, width)[:, order].reshape(3 * width, width)
+    matched[names[1]] = matched[names[1]].reshape(3, heads, size)[:, order].reshape(3 * width)
+    matched[names[2]] = matched[names[2]].reshape(width, heads, size)[:, order].reshape(width, width)
 
 
 def _stacked(parts: list) -> np.ndarray:

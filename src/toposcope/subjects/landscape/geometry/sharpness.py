@@ -203,8 +203,8 @@ def _next(line: _Line, lower: float, upper: float, precision: float) -> float:
 
 def _same_side(line: _Line) -> bool:
     """Return whether both or neither of the last two steps rose above the start."""
-    one, other = (line.means[step] > line.means[0.0] for step in line.steps[-2:])
-    return one == other
+    first_rises, other = (line.means[step] > line.means[0.0] for step in line.steps[-2:])
+    return first_rises == other
 
 
 def _within(root: float, lower: float, upper: float) -> float:

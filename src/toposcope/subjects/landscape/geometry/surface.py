@@ -101,15 +101,17 @@ def sample_surface(
     points = np.array(list(itertools.product(*grid)), dtype=np.float64).reshape(-1, len(grid))
     tiles = [points[start : start + TILE] for start in range(0, len(points), TILE)]
     digest = digest or surface_digest(objective, directions, grid)
-    found: list[np.ndarray | None] = [_saved_tile(evaluation.folder, digest, i) for i in range(len(tiles))]
-    missing = [i for i, tile in enumerate(found) if tile is None]
+    tile_losses: list[np.ndarray | None] = [
+        _saved_tile(evaluation.folder, digest, i) for i in range(len(tiles))
+    ]
+    missing = [i for i, tile in enumerate(tile_losses) if tile is None]
     with Progress("sampling the loss", len(tiles), quiet=evaluation.quiet) as progress:
         progress.advance(len(tiles) - len(missing))
         for i, losses in _evaluated(objective, directions, [(i, tiles[i]) for i in missing], evaluation):
             _keep(evaluation.folder, digest, i, losses)
-            found[i] = losses
+            tile_losses[i] = losses
             progress.advance(1)
-    losses = np.concatenate([tile for tile in found if tile is not None])
+    losses = np.concatenate([tile for tile in tile_losses if tile is not None])
     shape = (*map(len, grid), len(objective.batch))
     return Surface(
         grid, losses.reshape(shape), objective.batch.counts, directions.kind, directions.unit, digest

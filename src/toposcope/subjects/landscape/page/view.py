@@ -18,7 +18,7 @@ def surface_view(study: Study) -> SurfaceView | None:
     shown = shown_surfaces(study)
     if not shown.flat:
         return None
-    return SurfaceView(_caption(shown), [_frame(one, found) for one, found in shown])
+    return SurfaceView(_caption(shown), [_frame(surface, topology) for surface, topology in shown])
 
 
 def _caption(shown: ShownSurfaces) -> Caption:
@@ -34,22 +34,24 @@ def _caption(shown: ShownSurfaces) -> Caption:
     )
 
 
-def _frame(one: SavedSurface, found: SurfaceTopology) -> dict[str, object]:
-    values = np.round(one.surface.mean, 5)
+def _frame(sample: SavedSurface, topology: SurfaceTopology) -> dict[str, object]:
+    values = np.round(sample.surface.mean, 5)
     rows = [[float(v) if np.isfinite(v) else None for v in row] for row in values]
-    half = found.branches
+    half = topology.branches
     confirmed = [] if half is None else _places(half.tree, np.flatnonzero(half.confirmed))
-    real = np.flatnonzero(found.tree.lasting)
+    real = np.flatnonzero(topology.tree.lasting)
     return {
-        "step": one.step, "values": rows, "branches": _places(found.tree, real), "confirmed": confirmed,
+        "step": sample.step, "values": rows, "branches": _places(topology.tree, real), "confirmed": confirmed,
     }  # fmt: skip
 
 
 def _places(tree: MergeTree, branches: np.ndarray) -> list[list[list[int]]]:
-    found = []
+    branch_places = []
     for branch in branches:
         places = [int(tree.minimum[branch])]
         if tree.saddle[branch] >= 0:
             places += [int(tree.saddle[branch]), int(tree.minimum[tree.parent[branch]])]
-        found.append([[int(part) for part in np.unravel_index(place, tree.shape)] for place in places])
-    return found
+        branch_places.append(
+            [[int(part) for part in np.unravel_index(place, tree.shape)] for place in places]
+        )
+    return branch_places

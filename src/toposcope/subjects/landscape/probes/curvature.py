@@ -126,20 +126,20 @@ class Curvature(Probe):
         if end.shift:  # the largest of the shifted matrix
             of = f"({float(end.pairs.residuals[0]):.2g}) of the distance to the other end"
         note = f"{method + ', ' if method else ''}{end.pairs.products:,} products"
-        said = f"{_words(line, of)}; {note}"
-        return self._rows(snapshot, label, feature, end.value, draw, note=said, ok=bool(line["converged"]))
+        remark = f"{_words(line, of)}; {note}"
+        return self._rows(snapshot, label, feature, end.value, draw, note=remark, ok=bool(line["converged"]))
 
     def _trace(
         self, snapshot: Snapshot, objective: Objective, hessian: Matvec, draw: int, axes: Axes
     ) -> list[Row]:
         here = objective.parameters
-        found = hutchinson(hessian, here, vectors=self.options.vectors, **axes)
-        note = f"{found.level:.0%} [{found.low:.4g}, {found.high:.4g}] over {len(found.samples):,} vectors"
-        rows = self._rows(snapshot, MODEL, "hessian_trace", found.value, draw, note=note)
-        for number, sample in enumerate(found.samples):
+        trace = hutchinson(hessian, here, vectors=self.options.vectors, **axes)
+        note = f"{trace.level:.0%} [{trace.low:.4g}, {trace.high:.4g}] over {len(trace.samples):,} vectors"
+        rows = self._rows(snapshot, MODEL, "hessian_trace", trace.value, draw, note=note)
+        for number, sample in enumerate(trace.samples):
             rows += self._rows(
                 snapshot, MODEL, "top_eigenvalue_null", float(sample) / len(here),
-                draw * len(found.samples) + number,
+                draw * len(trace.samples) + number,
             )  # fmt: skip
         return rows
 

@@ -51,14 +51,14 @@ class _Start(NamedTuple):
 def partners_of(runs: Iterable[RunRecord], checkpoints: Sequence[Checkpoint]) -> Partners:
     """Return, for every run but the first of its size, the checkpoints of that first run."""
     first: dict[tuple[str, int], str] = {}
-    found = {}
+    partners = {}
     for run in runs:
         if run.seed is None:
             continue
         other = first.setdefault((run.family, run.parameters), run.run)
         if other != run.run:
-            found[run.run] = tuple(at for at in checkpoints if at.run == other)
-    return found
+            partners[run.run] = tuple(at for at in checkpoints if at.run == other)
+    return partners
 
 
 @dataclass(frozen=True)
@@ -97,19 +97,21 @@ class Paths(Probe):
         return Measured(rows)
 
     def _starts(self, snapshot: Snapshot, objective: Objective) -> list[_Start]:
-        found, before, first = [], snapshot.previous, snapshot.prefix[0]
+        starts, before, first = [], snapshot.previous, snapshot.prefix[0]
         here = objective.parameters
         if before is not None:
             values = self.source.parameters(before, objective).to(here)
-            found.append(_Start(Label("model"), values, f"from step {before.checkpoint.step:,}"))
+            starts.append(_Start(Label("model"), values, f"from step {before.checkpoint.step:,}"))
         if before is not None and first.checkpoint != before.checkpoint:
             label = Label("from the first checkpoint", scope=Scope.SETTING)
             note = f"from step {first.checkpoint.step:,}"
-            found.append(_Start(label, self.source.parameters(first, objective).to(here), note))
-        return found + self._from_another_seed(snapshot.checkpoint, objective)
+            starts.append(_Start(label, self.source.parameters(first, objective).to(here), note))
+        return starts + self._from_another_seed(snapshot.checkpoint, objective)
 
     def _from_another_seed(self, at: Checkpoint, objective: Objective) -> list[_Start]:
-        other = next((one for one in self.partners.get(at.run, ()) if one.step == at.step), None)
+        other = next(
+            (checkpoint for checkpoint in self.partners.get(at.run, ()) if checkpoint.step == at.step), None
+        )
         if other is None:
             return []
         with self.source.loader.open(other) as model:
@@ -148,9 +150,11 @@ class Paths(Probe):
         ]  # fmt: skip
 
     def _row(self, snapshot: Snapshot, start: _Start, feature: str, path: PathLosses, draw: int) -> list[Row]:
-        found = barrier(path)
+        height = barrier(path)
         note = (
-            f"{start.note}; {path.note}; at {found.at:.2f} of the way, {found.level:.0%} "
-            f"[{found.low:.4g}, {found.high:.4g}] over sequences"
+            f"{start.note}; {path.note}; at {height.at:.2f} of the way, {height.level:.0%} "
+            f"[{height.low:.4g}, {height.high:.4g}] over sequences"
         )
-        return start.label.rows(snapshot.checkpoint, self.name, {feature: found.height}, draw=draw, note=note)
+        return start.label.rows(
+            snapshot.checkpoint, self.name, {feature: height.height}, draw=draw, note=note
+        )

@@ -74,12 +74,12 @@ class Sharpness(Probe):
     def _along(self, snapshot: Snapshot, start: Objective, update: torch.Tensor, draw: int) -> list[Row]:
         at = snapshot.checkpoint
         axes: dict[str, Any] = {"run": at.run, "step": at.step, "batch": draw}
-        found = along_update(start, update, **axes)
+        step = along_update(start, update, **axes)
         values = {
-            "critical_sharpness": found.sharpness, "critical_step": found.step,
+            "critical_sharpness": step.sharpness, "critical_step": step.step,
             "update_length": float(update.norm()),
         }  # fmt: skip
-        rows = self._rows(snapshot, values, draw, note=_note(found))
+        rows = self._rows(snapshot, values, draw, note=_note(step))
         for number in range(self.options.nulls):
             null = _downhill(start, _random(update, number=number, **axes), **axes)
             numbered = draw * self.options.nulls + number
@@ -102,12 +102,15 @@ def _random(update: torch.Tensor, **axes: int | str) -> torch.Tensor:
 
 def _downhill(start: Objective, direction: torch.Tensor, **axes: Any) -> CriticalStep:
     """Return the critical step along a direction or, if the loss rises along it at once, against it."""
-    found = along_update(start, direction, **axes)
-    return found if found.status != "no descent" else along_update(start, -direction, **axes)
+    step = along_update(start, direction, **axes)
+    return step if step.status != "no descent" else along_update(start, -direction, **axes)
 
 
-def _note(found: CriticalStep) -> str:
-    if found.status != "ok":
-        smallest, largest = np.min(found.steps[1:]), np.max(found.steps)
-        return f"{found.status} between steps {smallest:.3g} and {largest:.3g}"
-    return f"step {found.step:.4g} [{found.low:.4g}, {found.high:.4g}] over sequences, {found.passes} passes"
+def _note(critical: CriticalStep) -> str:
+    if critical.status != "ok":
+        smallest, largest = np.min(critical.steps[1:]), np.max(critical.steps)
+        return f"{critical.status} between steps {smallest:.3g} and {largest:.3g}"
+    return (
+        f"step {critical.step:.4g} [{critical.low:.4g}, {critical.high:.4g}] over sequences, "
+        f"{critical.passes} passes"
+    )

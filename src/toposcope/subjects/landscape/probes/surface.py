@@ -150,20 +150,20 @@ class Surfaces(Probe):
     ) -> list[Row]:  # fmt: skip
         surface, topology = self._sampled(snapshot, objective, draw.directions, name, draw.number, axes)
         graph, every = self.options.graph, (slice(None, None, 2),) * len(axes)
-        found = summaries_of(topology)
+        summaries = summaries_of(topology)
         model = summarise(np.where(surface.finite, quadratic.on(surface.axes), np.nan), graph)
-        found |= {f"{one}_null": model[one] for one in _NULLS if one in model}
+        summaries |= {f"{name}_null": model[name] for name in _NULLS if name in model}
         if draw.random is not None:
             _, other = self._sampled(snapshot, objective, draw.random, f"{name}_random", draw.number, axes)
             beside = summaries_of(other)
-            found |= {f"{one}_random": beside[one] for one in _NULLS if one in beside}
+            summaries |= {f"{name}_random": beside[name] for name in _NULLS if name in beside}
         label = _MODEL if name == "full" else Label(name, scope=Scope.SETTING)
         masked = int((~surface.finite).sum())
         note = f"{masked} of {surface.finite.size} grid points have no finite loss (masked)" * bool(masked)
         coarse = summaries_of(topology_of(surface, graph, every))
         beside_it = Label(f"{name}, every second place", scope=Scope.SETTING)
         return [
-            *label.rows(snapshot.checkpoint, self.name, found, draw=draw.number, note=note),
+            *label.rows(snapshot.checkpoint, self.name, summaries, draw=draw.number, note=note),
             *beside_it.rows(snapshot.checkpoint, self.name, coarse, draw=draw.number, note=note),
         ]
 
@@ -182,16 +182,16 @@ class Surfaces(Probe):
             return sampled, topology_of(sampled, graph)
         path = place(self.folder, snapshot.checkpoint, name, draw)
         digest = surface_digest(objective, directions, axes)
-        surface, found = read_surface(path, digest=digest) or (None, None)
-        if surface is not None and found is not None and found.graph == graph:
-            return surface, found
+        surface, topology = read_surface(path, digest=digest) or (None, None)
+        if surface is not None and topology is not None and topology.graph == graph:
+            return surface, topology
         tiles = path.parent / "tiles"
         if surface is None:
             evaluation = Evaluation(folder=tiles)
             surface = sample_surface(objective, directions, axes, evaluation=evaluation, digest=digest)
-        found = topology_of(surface, graph)
-        save_surface(path, surface, found)
+        topology = topology_of(surface, graph)
+        save_surface(path, surface, topology)
         shutil.rmtree(tiles / digest, ignore_errors=True)
         if tiles.is_dir() and not any(tiles.iterdir()):
             tiles.rmdir()
-        return surface, found
+        return surface, topology

@@ -24,24 +24,24 @@ def shares(features: pd.DataFrame) -> pd.DataFrame:
     found and confirmed (branches of half the sequences, and those that the other half confirms), masked.
     """
     rows = counted(features[features["probe"] == SURFACE])
-    made = []
+    share_rows = []
     for name in PLACES:
         mine = rows[rows["name"] == name]
         values = {feature: part["value"].to_numpy(float) for feature, part in mine.groupby("feature")}
         if TRIVIAL.name not in values:
             continue
         # no average over draws: each row is a surface, and surfaces are counted
-        found, confirmed = (values.get(one, np.zeros(0)) for one in (FOUND.name, CONFIRMED.name))
+        branches_found, confirmed = (values.get(name, np.zeros(0)) for name in (FOUND.name, CONFIRMED.name))
         by_run = mine[mine["feature"] == TRIVIAL.name].groupby("run")["value"].mean()
-        made.append({
+        share_rows.append({
             "name": PLACES[name],
             "surfaces": len(values[TRIVIAL.name]), "trivial": values[TRIVIAL.name].mean(),
             "low": by_run.min(), "high": by_run.max(),
             "minima": values[MINIMA.name].mean(), "most": values[MINIMA.name].max(),
-            "found": int(found.sum()), "confirmed": int(confirmed.sum()),
+            "found": int(branches_found.sum()), "confirmed": int(confirmed.sum()),
             "masked": values[MASKED.name].mean(),
         })  # fmt: skip
-    return pd.DataFrame(made)
+    return pd.DataFrame(share_rows)
 
 
 TABLES = (

@@ -81,23 +81,23 @@ class Moments(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the numbers of one checkpoint."""
-        found, at = Measured(), snapshot.checkpoint
+        measured, at = Measured(), snapshot.checkpoint
         kept = kept_state(snapshot)
         if kept is None:
             if self.asked:
-                found.rows += Label("model").rows(
+                measured.rows += Label("model").rows(
                     at, self.name, {UPDATE_RMS.name: math.nan}, status=Status.DEGENERATE, note=NO_STATE
                 )
-            return found
+            return measured
         values: dict[Label, dict[str, float]] = {}
         for matrix in moment_matrices(snapshot, kept):
             if any(part in matrix.label.name for part in self.without):
                 continue
             values[matrix.label] = numbers_of(matrix)
             note = matrix.rule.note if matrix.rule is not None else ""
-            found.rows += matrix.label.rows(at, self.name, values[matrix.label], note=note)
-        found.rows += list(_means(at, values))
-        return found
+            measured.rows += matrix.label.rows(at, self.name, values[matrix.label], note=note)
+        measured.rows += list(_means(at, values))
+        return measured
 
 
 def _means(at: Checkpoint, values: dict[Label, dict[str, float]]) -> Iterator:  # type: ignore[type-arg]
@@ -105,9 +105,13 @@ def _means(at: Checkpoint, values: dict[Label, dict[str, float]]) -> Iterator:  
     for group, has in groups(values, "model").items():
         members = [value for label, value in values.items() if has(label)]
         for feature in OF_MOMENTS:
-            known = [one[feature.name] for one in members if math.isfinite(one.get(feature.name, math.nan))]
-            if known:
-                yield from group.rows(at, MOMENTS, {feature.name: statistics.fmean(known)})
+            finite = [
+                member[feature.name]
+                for member in members
+                if math.isfinite(member.get(feature.name, math.nan))
+            ]
+            if finite:
+                yield from group.rows(at, MOMENTS, {feature.name: statistics.fmean(finite)})
 
 
 @dataclass(slots=True)
@@ -163,10 +167,10 @@ def _add_update(sums: MomentSums, matrix: MomentMatrix, block: np.ndarray) -> bo
     else:
         below = DIVISOR if matrix.has(DIVISOR) else SECOND
         second = _wide(block, below) if matrix.has(below) else None
-        made = matrix.rule.update(_wide(block, FIRST), second)
-        if made is None:
+        step = matrix.rule.update(_wide(block, FIRST), second)
+        if step is None:
             return False
-        update = made
+        update = step
     sums.squares += float(np.square(update).sum())
     return True
 

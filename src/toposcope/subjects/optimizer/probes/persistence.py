@@ -58,10 +58,10 @@ class MomentPersistence(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the persistence of one checkpoint's moments; nothing where none are kept."""
-        found, at = Measured(), snapshot.checkpoint
+        measured, at = Measured(), snapshot.checkpoint
         kept = kept_state(snapshot)
         if kept is None:
-            return found
+            return measured
         trees: dict[str, dict[Label, MomentTree]] = {}
         for matrix in moment_matrices(snapshot, kept, history=False):
             if not self.options.keeps(matrix.label.name):
@@ -72,15 +72,19 @@ class MomentPersistence(Probe):
                     tree = _tree(values, matrix.label, at, stem, self.options.nulls)
                     trees.setdefault(stem, {})[matrix.label] = tree
                     if features is OF_MOMENTUM:
-                        found.diagrams.append(matrix.label.keep(tree.edges))
+                        measured.diagrams.append(matrix.label.keep(tree.edges))
         for features in (OF_MOMENTUM, OF_SCALED):
-            self._add(found, at, features, trees.get(features[0].name, {}))
-        return found
+            self._add(measured, at, features, trees.get(features[0].name, {}))
+        return measured
 
     def _add(
-        self, found: Measured, at: Checkpoint, features: Sequence[Feature], trees: Mapping[Label, MomentTree]
+        self,
+        measured: Measured,
+        at: Checkpoint,
+        features: Sequence[Feature],
+        trees: Mapping[Label, MomentTree],
     ) -> None:
-        value, null, excess = (one.name for one in features)
+        value, null, excess = (feature.name for feature in features)
         everything = [(label, [tree]) for label, tree in trees.items()]
         everything += [(group, [tree for label, tree in trees.items() if has(label)])
                        for group, has in (groups(trees, "model") if trees else {}).items()]  # fmt: skip
@@ -88,9 +92,9 @@ class MomentPersistence(Probe):
             mean = statistics.fmean(tree.value for tree in members)
             draws = [statistics.fmean(draw) for draw in zip(*(tree.nulls for tree in members), strict=True)]
             numbers = {value: mean} | ({excess: mean - statistics.fmean(draws)} if draws else {})
-            found.rows += label.rows(at, self.name, numbers)
+            measured.rows += label.rows(at, self.name, numbers)
             for draw, number in enumerate(draws):
-                found.rows += label.rows(at, self.name, {null: number}, draw=draw)
+                measured.rows += label.rows(at, self.name, {null: number}, draw=draw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,7 @@ def _tree(values: np.ndarray, label: Label, at: Checkpoint, stem: str, nulls: in
     ]
     shuffled = shuffled_spanning_tree_weights(values, rng=generators, name=label.name) if generators else []
     diagram = diagram_of_tree(edges)
-    return MomentTree(diagram, _value(diagram), tuple(_value(diagram_of_tree(one)) for one in shuffled))
+    return MomentTree(diagram, _value(diagram), tuple(_value(diagram_of_tree(tree)) for tree in shuffled))
 
 
 def _value(edges: Diagram) -> float:

@@ -74,8 +74,8 @@ def _title(study: Study) -> str:
     """Return a title with the share of H1 carried to the next layer at the end, and the layers' CKA."""
     if "layers" not in study.findings:
         return "From layer to layer: carried H1 beside CKA"
-    known = study.findings["layers"].numbers
-    carried, cka = span(known["carried_last"], "{:.0%}"), span(known["cka_last"], "{:.2f}")
+    figures = study.findings["layers"].numbers
+    carried, cka = span(figures["carried_last"], "{:.0%}"), span(figures["cka_last"], "{:.2f}")
     return f"At the end a layer carries {carried} of H1 to the next; their CKA is {cka}"
 
 

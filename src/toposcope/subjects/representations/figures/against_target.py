@@ -73,8 +73,8 @@ def draw(
         figure, axes = new_figure(2.45 * lines + 0.4, rows=lines, columns=min(3, len(panels)), sharey=True)
         for place, ax in enumerate(axes.ravel()):
             if place < len(panels) and len(targets):
-                found = select(rows, panels[place].feature, probe=probe)
-                _panel(ax, found, targets, groups, panels[place], (notes or {}).get(panels[place].feature))
+                selected = select(rows, panels[place].feature, probe=probe)
+                _panel(ax, selected, targets, groups, panels[place], (notes or {}).get(panels[place].feature))
             else:
                 say_empty(ax, f"no {unit}" if place == 0 else "")
         if len(targets):
@@ -127,8 +127,8 @@ def _drawn(study: Study) -> Figure:
 
 
 def _target_values(study: Study) -> pd.DataFrame:
-    known = study.series.values[["run", "step", study.target]].dropna()
-    return known.rename(columns={study.target: "value"})
+    target_series = study.series.values[["run", "step", study.target]].dropna()
+    return target_series.rename(columns={study.target: "value"})
 
 
 def _rho_notes(study: Study) -> dict[str, str]:
@@ -143,15 +143,15 @@ def _title(study: Study) -> str:
     """Return a title with the raw rank correlations of the drawn features with the target."""
     label = study.labels.label(study.target).removeprefix("log ")
     drawn = {panel.feature for panel in present(study, PANELS)}
-    known = extent(
+    correlations = extent(
         line["raw"]
         for line in strengths(study).to_dict("records")
         if str(line["column"]).rpartition("/")[2] in drawn
     )
-    if not known:
+    if not correlations:
         return f"Features against the {label}"
     drift = f"; unrelated random walks reach {study.chance:.2f}" if np.isfinite(study.chance) else ""
-    return f"Mean |ρ| of features and {label}: {span(known, '{:.2f}')}{drift}"
+    return f"Mean |ρ| of features and {label}: {span(correlations, '{:.2f}')}{drift}"
 
 
 def _caption(study: Study) -> Caption:

@@ -96,13 +96,13 @@ def _needed(study: Study) -> bool:
 
 
 def _caption(study: Study) -> Caption:
-    found = beside_null(study)
+    null = beside_null(study)
     return Caption(
         beside_band(study, "Gaussian clouds", "H1 beside Gaussian clouds of the same covariance"),
         "Coloured lines are the hidden states. Grey lines are the mean of Gaussian clouds that have exactly "
         "their mean and covariance, with a 95% prediction band. All spectral numbers of the two are equal.",
-        f"At the last checkpoint {found}. The spectrum alone does not explain an H1 outside the band."
-        if found
+        f"At the last checkpoint {null}. The spectrum alone does not explain an H1 outside the band."
+        if null
         else "Nothing: no band could be drawn.",
         "That values outside the band come from the structure of language. Clusters, heavy tails or repeated "
         "texts also lie outside. Also, " + of_seeds(study) + ".",

@@ -28,7 +28,7 @@ MOST = 40
 
 def measured(features: pd.DataFrame, *, probe: str = of.REPRESENTATIONS) -> list[TrajectoryPanel]:
     """Return the panels that some rows have values for."""
-    return [one for one in PANELS if len(select(features, one.feature, probe=probe, scope=Scope.LAYER))]
+    return [panel for panel in PANELS if len(select(features, panel.feature, probe=probe, scope=Scope.LAYER))]
 
 
 def draw(
@@ -75,13 +75,13 @@ def draw(
 def _places(rows: pd.DataFrame, groups: Sequence[DrawnSize]) -> list[tuple[DrawnSize, int, int]]:
     """Return the size, its last step and the layer of every hidden state that is drawn, from the top down."""
     hidden = rows[rows["scope"] == Scope.LAYER]
-    found = []
+    places = []
     for group in groups:
         mine = hidden[hidden["run"] == group.runs[0]]
         last = mine[mine["step"] == mine["step"].max()]
-        found += [(group, int(last["step"].iloc[0]), int(layer)) for layer in sorted(last["layer"].unique())]
-    selected = np.unique(np.linspace(0, max(len(found) - 1, 0), MOST).round().astype(int))
-    return [found[i] for i in selected] if len(found) > MOST else found
+        places += [(group, int(last["step"].iloc[0]), int(layer)) for layer in sorted(last["layer"].unique())]
+    selected = np.unique(np.linspace(0, max(len(places) - 1, 0), MOST).round().astype(int))
+    return [places[i] for i in selected] if len(places) > MOST else places
 
 
 def _panel(
@@ -104,14 +104,14 @@ def _drawn(study: Study) -> Figure:
 
 
 def _caption(study: Study) -> Caption:
-    found = beside_null(study)
+    null = beside_null(study)
     return Caption(
         beside_band(study, "its Gaussian clouds", "H1 of every hidden state at this checkpoint", "lies"),
         "Dots: the cloud of texts in each hidden state (0 is the embedding). Grey: the range in which one "
         "more Gaussian cloud of the same mean and covariance would fall with 95% probability. Both have the "
         "same spectrum.",
-        f"In the last hidden state {found}. The spectrum alone does not explain an H1 outside the band."
-        if found
+        f"In the last hidden state {null}. The spectrum alone does not explain an H1 outside the band."
+        if null
         else "How H1 differs from layer to layer.",
         "Anything about training, because there is one checkpoint and no curve. Hidden states have different "
         "scales before the final norm.",

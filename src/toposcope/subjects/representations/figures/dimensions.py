@@ -48,11 +48,11 @@ def draw(
         figure, axes = new_figure(2.7, columns=len(panels))
         for ax, panel in zip(axes[0], panels, strict=True):
             ax.set_title(panel.title)
-            found = select(rows, panel.feature, probe=probe)
-            if found.empty:
+            selected = select(rows, panel.feature, probe=probe)
+            if selected.empty:
                 say_empty(ax, "not measured")
                 continue
-            _panel(ax, found, groups)
+            _panel(ax, selected, groups)
         axes[0, 0].set_ylabel("dimensions")
     return figure
 

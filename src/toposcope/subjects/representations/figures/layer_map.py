@@ -115,14 +115,14 @@ def _caption(study: Study, feature: str, name: str) -> Caption:
     )
 
 
-def _on_page(feature: Feature, title: str, said: str) -> OnPage:
+def _on_page(feature: Feature, title: str, sentence: str) -> OnPage:
     return OnPage(
         f"layer_map_{feature.name}",
         needs=lambda study: (
             study.has_curves and _has_layers(study) and study.has(feature.name, probe=REPRESENTATIONS)
         ),
         draw=lambda study: draw(study.features, study.runs, feature.name, title=title),
-        caption=lambda study: _caption(study, feature.name, said),
+        caption=lambda study: _caption(study, feature.name, sentence),
     )
 
 

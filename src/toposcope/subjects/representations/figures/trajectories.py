@@ -84,13 +84,13 @@ def _panel(
     probe: str,
     bends: pd.DataFrame | None,
 ) -> None:
-    found = select(rows, panel.feature, probe=probe)
+    selected = select(rows, panel.feature, probe=probe)
     ax.set_title(panel.title)
-    if found.empty:
+    if selected.empty:
         say_empty(ax, f"{panel.feature} was not measured")
         return
-    log = panel.log and bool((found["value"] > 0).all())
-    draw_sizes(ax, over_draws(found), groups, unit=panel.unit, marker="o", log=log, bends=bends)
+    log = panel.log and bool((selected["value"] > 0).all())
+    draw_sizes(ax, over_draws(selected), groups, unit=panel.unit, marker="o", log=log, bends=bends)
 
 
 def present(study: Study, panels: Sequence[TrajectoryPanel]) -> tuple[TrajectoryPanel, ...]:
@@ -112,8 +112,8 @@ def draw_study(study: Study, panels: Sequence[TrajectoryPanel]) -> Figure:
 
 def titles(study: Study, panels: Sequence[TrajectoryPanel]) -> str:
     """Return the titles of the panels that are drawn."""
-    known = [panel.title for panel in present(study, panels)]
-    return listed(known) if known else "nothing"
+    titles_present = [panel.title for panel in present(study, panels)]
+    return listed(titles_present) if titles_present else "nothing"
 
 
 def bent(study: Study, panels: Sequence[TrajectoryPanel]) -> str:

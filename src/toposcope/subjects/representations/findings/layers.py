@@ -28,11 +28,11 @@ def layers(study: StudyTables) -> Finding | None:
     rho = np.array(
         [spearman(rows["cka"], rows["carried"]) for _, rows in table.groupby(["run", "layer"])], dtype=float
     )
-    known = rho[np.isfinite(rho)]
+    finite = rho[np.isfinite(rho)]
     numbers = {
         "carried_first": extent(first["carried"]), "carried_last": extent(last["carried"]),
-        "cka_first": extent(first["cka"]), "cka_last": extent(last["cka"]), "pairs": len(known),
-        "median_rho": float(np.median(known)) if len(known) else None,
+        "cka_first": extent(first["cka"]), "cka_last": extent(last["cka"]), "pairs": len(finite),
+        "median_rho": float(np.median(finite)) if len(finite) else None,
     }  # fmt: skip
     return Finding("layers", "described", numbers, "optimal matching of H1; Spearman's rho, no test")
 
@@ -43,9 +43,9 @@ def leading_settings(study: StudyTables) -> pd.DataFrame:
     if table.empty:
         return table
     catalogue = study.series.catalogue
-    own = catalogue[catalogue["probe"] == PROBE].set_index("column")["feature"]
-    known = list(own[study.labels.leading(own.index, most=60)])
-    places = table["feature"].map({name: i for i, name in reversed(list(enumerate(known)))})
+    feature_of_column = catalogue[catalogue["probe"] == PROBE].set_index("column")["feature"]
+    known_features = list(feature_of_column[study.labels.leading(feature_of_column.index, most=60)])
+    places = table["feature"].map({name: i for i, name in reversed(list(enumerate(known_features)))})
     placed = table[places.notna()].assign(place=places)
     return placed.sort_values("place", kind="stable").drop(columns="place")
 
@@ -53,16 +53,20 @@ def leading_settings(study: StudyTables) -> pd.DataFrame:
 def settings(study: StudyTables) -> Finding | None:
     """Strength: "moves" where settings move some number more than training does, else "steady"."""
     table = leading_settings(study)
-    known = table.dropna(subset=["settings_spread"]) if len(table) else table
-    if known.empty:
+    with_spread = table.dropna(subset=["settings_spread"]) if len(table) else table
+    if with_spread.empty:
         return None
-    more = int((known["settings_spread"] > 1).sum())
-    turned = int(((known["rho_low"] < 0) & (known["rho_high"] > 0)).sum()) if "rho_low" in known else 0
-    orders = known.drop_duplicates("feature")
+    more = int((with_spread["settings_spread"] > 1).sum())
+    turned = (
+        int(((with_spread["rho_low"] < 0) & (with_spread["rho_high"] > 0)).sum())
+        if "rho_low" in with_spread
+        else 0
+    )
+    orders = with_spread.drop_duplicates("feature")
     unstable = None
     if "orders" in orders and orders["orders"].notna().any():
         unstable = int((orders["orders"] > 1).sum())
-    numbers = {"pairs": len(known), "more": more, "turned": turned, "unstable": unstable,
+    numbers = {"pairs": len(with_spread), "more": more, "turned": turned, "unstable": unstable,
                "features": len(orders)}  # fmt: skip
     return Finding("settings", "moves" if more else "steady", numbers, "spread over settings, no test")
 

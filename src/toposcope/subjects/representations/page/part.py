@@ -71,7 +71,7 @@ FIGURES = (
     topology.ALONE,
     cloud_null.ON_PAGE,
     scaling.LAW,
-    *(replace(one, folded=True) for one in _FOLDED),
+    *(replace(figure, folded=True) for figure in _FOLDED),
 )
 """In reading order."""
 

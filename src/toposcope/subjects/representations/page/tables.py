@@ -28,8 +28,8 @@ _SHOWN = (
 
 
 def _shown(study: Study) -> list[tuple[str, str, str]]:
-    found = [(study.column(PROBE, feature), heading, form) for feature, heading, form in _SHOWN]
-    return [line for line in found if line[0]]
+    columns = [(study.column(PROBE, feature), heading, form) for feature, heading, form in _SHOWN]
+    return [line for line in columns if line[0]]
 
 
 def last_table(study: Study) -> Table:
@@ -132,11 +132,13 @@ def phases_table(study: Study) -> Table:
     for column in filter(None, (study.column(PROBE, feature) for feature in (of.H1_TOTAL, of.RANK))):
         name = study.labels.label(column)
         fixed = fixed_phases(study, column)
-        found = study.bends[study.bends["column"] == column]
-        frames += [fixed.assign(rule="fixed steps"), found.assign(rule="changepoints")]
+        bends_found = study.bends[study.bends["column"] == column]
+        frames += [fixed.assign(rule="fixed steps"), bends_found.assign(rule="changepoints")]
         for run in study.series.run_names:
             rows += [_fixed(name, line) for line in fixed[fixed["run"] == run].to_dict("records")]
-            rows += [_segment(name, line) for line in found[found["run"] == run].to_dict("records")]
+            rows += [
+                _segment(name, line) for line in bends_found[bends_found["run"] == run].to_dict("records")
+            ]
     return Table(
         "representation_phases",
         f"Phases: {published.source}'s fixed steps beside a calibrated search"
@@ -159,8 +161,8 @@ def _of_fixed(published: FixedPhases) -> str:
 
 
 def _fixed(name: str, line: dict) -> tuple[str, ...]:
-    said = {True: ", as stated", False: ", not as stated"}.get(line["agrees"], "")
-    change = minus(f"{line['first']:.3g} → {line['last']:.3g}{said}")
+    agreement = {True: ", as stated", False: ", not as stated"}.get(line["agrees"], "")
+    change = minus(f"{line['first']:.3g} → {line['last']:.3g}{agreement}")
     return (
         name, str(line["run"]), "fixed steps", str(line["phase"]), f"{line['start_step']:,}",
         f"{line['end_step']:,}", change, "unknown",

@@ -62,13 +62,13 @@ def _nulls(
     clouds: Sequence[np.ndarray], layer: int, at: Checkpoint, options: RepresentationOptions
 ) -> list[CloudShape]:
     """Return the shapes of the Gaussian twins, which are distributed over the subsamples."""
-    found: dict[int, np.ndarray] = {}
+    distances_by_draw: dict[int, np.ndarray] = {}
     for place, cloud in enumerate(clouds):
         draws = range(options.nulls)[place :: len(clouds)]
         twins = gaussian_twins(cloud, run=at.run, layer=layer, draws=draws)
-        found |= dict(zip(draws, map(_distances, twins), strict=True))
-    numbers = sorted(found)
-    return measure_shapes([found[draw] for draw in numbers], numbers, maxdim=options.maxdim)
+        distances_by_draw |= dict(zip(draws, map(_distances, twins), strict=True))
+    numbers = sorted(distances_by_draw)
+    return measure_shapes([distances_by_draw[draw] for draw in numbers], numbers, maxdim=options.maxdim)
 
 
 def _draws(
@@ -96,7 +96,7 @@ def _dimensions(points: np.ndarray) -> Iterator[tuple[str, float, str]]:
         ("ph_dimension", ph_dimension),
     ):
         try:
-            found = estimate(points)
-            yield name, found.value, f"band {found.low:.3g} to {found.high:.3g}"
+            estimated = estimate(points)
+            yield name, estimated.value, f"band {estimated.low:.3g} to {estimated.high:.3g}"
         except InputError as error:
             yield name, math.nan, str(error)

@@ -85,19 +85,19 @@ class Representations(Probe):
             earlier = unless_unreadable(
                 lambda: previous.remember_for_run(self._key, lambda: self._diagrams(previous))
             )
-        found = Measured(alone=previous is not None and earlier is None)
-        found.rows += self._model_rows(snapshot, seen.representation)
-        found.rows += self._attention_rows(snapshot, seen.heads)
-        found.rows += self._probe_rows(snapshot, seen.accuracy)
+        measured = Measured(alone=previous is not None and earlier is None)
+        measured.rows += self._model_rows(snapshot, seen.representation)
+        measured.rows += self._attention_rows(snapshot, seen.heads)
+        measured.rows += self._probe_rows(snapshot, seen.accuracy)
         for layer, cloud in seen.clouds.items():
-            self._add_layer(found, snapshot, layer, cloud)
+            self._add_layer(measured, snapshot, layer, cloud)
             if earlier is not None and layer in earlier:
-                found.rows += self._moved(snapshot, layer, cloud.shapes, earlier[layer])
-            elif found.alone:
-                found.rows += self._moved(snapshot, layer, cloud.shapes, None)
-        found.rows += self._across(snapshot, seen.clouds)
+                measured.rows += self._moved(snapshot, layer, cloud.shapes, earlier[layer])
+            elif measured.alone:
+                measured.rows += self._moved(snapshot, layer, cloud.shapes, None)
+        measured.rows += self._across(snapshot, seen.clouds)
         snapshot.remember_for_run(self._key, lambda: {k: cloud.shapes for k, cloud in seen.clouds.items()})
-        return found
+        return measured
 
     @property
     def _key(self) -> tuple[str, RepresentationOptions]:
@@ -152,36 +152,36 @@ class Representations(Probe):
             rows += label.rows(snapshot.checkpoint, self.name, values, filtration="attention")
         return rows
 
-    def _add_layer(self, found: Measured, snapshot: Snapshot, layer: int, cloud: LayerCloud) -> None:
+    def _add_layer(self, measured: Measured, snapshot: Snapshot, layer: int, cloud: LayerCloud) -> None:
         label, at = _hidden(layer), snapshot.checkpoint
         for shape in cloud.shapes:
-            found.rows += label.rows(
+            measured.rows += label.rows(
                 at, self.name, shape.features(), filtration=FILTRATION, draw=shape.draw, status=shape.status
             )
-            found.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
+            measured.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
         for null in cloud.nulls:
             values = {null_name(name): value for name, value in null.features().items()}
-            found.rows += label.rows(
+            measured.rows += label.rows(
                 at, self.name, values, filtration=FILTRATION, draw=null.draw, note=_NULL,
                 status=cloud.shapes[0].status,
             )  # fmt: skip
         for feature, value in cloud.scalars.items():
             note = cloud.notes.get(feature, "")
-            found.rows += label.rows(at, self.name, {feature: value}, note=note)
+            measured.rows += label.rows(at, self.name, {feature: value}, note=note)
 
     def _moved(
         self, snapshot: Snapshot, layer: int, now: tuple[CloudShape, ...], then: tuple[CloudShape, ...] | None
     ) -> list[Row]:
         rows: list[Row] = []
         note = _GROUND if then is not None else snapshot.without_previous
-        for one, other in zip(now, then or [None] * len(now), strict=True):
+        for shape, other in zip(now, then or [None] * len(now), strict=True):
             values: dict[str, float] = {}
-            past = [None] * len(one.diagrams) if other is None else other.diagrams
-            for a, b in zip(one.diagrams, past, strict=True):
+            past = [None] * len(shape.diagrams) if other is None else other.diagrams
+            for a, b in zip(shape.diagrams, past, strict=True):
                 values |= diagram_distances(a, b, f"h{a.dim}")
             rows += _hidden(layer).rows(
-                snapshot.checkpoint, self.name, values, filtration=FILTRATION, draw=one.draw,
-                status=one.status, note=note,
+                snapshot.checkpoint, self.name, values, filtration=FILTRATION, draw=shape.draw,
+                status=shape.status, note=note,
             )  # fmt: skip
         return rows
 
@@ -194,18 +194,18 @@ class Representations(Probe):
             values = {"cka": linear_cka(clouds[layer].states, clouds[following].states)}
             note = f"with layer {following}"
             rows += label.rows(snapshot.checkpoint, self.name, values, note=note)
-            for one, other in zip(clouds[layer].shapes, clouds[following].shapes, strict=True):
+            for shape, other in zip(clouds[layer].shapes, clouds[following].shapes, strict=True):
                 rows += label.rows(
-                    snapshot.checkpoint, self.name, _carried(one, other), filtration=FILTRATION,
-                    draw=one.draw, status=one.status, note=note,
+                    snapshot.checkpoint, self.name, _carried(shape, other), filtration=FILTRATION,
+                    draw=shape.draw, status=shape.status, note=note,
                 )  # fmt: skip
             for twin in clouds[following].nulls:
-                one = clouds[layer].shapes[(twin.draw or 0) % len(clouds[layer].shapes)]
-                values = _carried(one, twin)
+                shape = clouds[layer].shapes[(twin.draw or 0) % len(clouds[layer].shapes)]
+                values = _carried(shape, twin)
                 carried = {null_name(name): values[name] for name in values if name.startswith("carried")}
                 rows += label.rows(
                     snapshot.checkpoint, self.name, carried, filtration=FILTRATION, draw=twin.draw,
-                    status=one.status, note=f"{note}'s {_NULL}",
+                    status=shape.status, note=f"{note}'s {_NULL}",
                 )  # fmt: skip
         return rows
 
@@ -214,11 +214,11 @@ def _hidden(layer: int) -> Label:
     return Label("hidden", Role.MODEL, layer, scope=Scope.LAYER)
 
 
-def _carried(one: CloudShape, other: CloudShape) -> dict[str, float]:
+def _carried(shape: CloudShape, other: CloudShape) -> dict[str, float]:
     """Match the diagrams of two layers, each in units of its own cloud's median distance."""
     values: dict[str, float] = {}
-    for a, b in zip(one.diagrams, other.diagrams, strict=True):
-        carried = carried_over(_scaled(a, one.median), _scaled(b, other.median))
+    for a, b in zip(shape.diagrams, other.diagrams, strict=True):
+        carried = carried_over(_scaled(a, shape.median), _scaled(b, other.median))
         values[f"layer_cost_h{a.dim}"] = carried.cost
         if a.dim > 0:  # every bar of H0 is born at 0, so all of them are always matched
             values[f"carried_h{a.dim}"] = carried.share

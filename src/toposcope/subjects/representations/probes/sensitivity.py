@@ -68,11 +68,11 @@ class Sensitivity(Probe):
         """Return the rows of one checkpoint."""
         states = self.source.states(snapshot, self.options).states
         layer = max(states)
-        found = Measured()
+        measured = Measured()
         for texts in self.grid.texts:
             for draw, chosen in self._draws(len(states[layer]), texts):
-                self._add(found, snapshot, states[layer][chosen], layer, texts, draw)
-        return found
+                self._add(measured, snapshot, states[layer][chosen], layer, texts, draw)
+        return measured
 
     def _draws(self, total: int, texts: int) -> Iterator[tuple[int | None, np.ndarray]]:
         if texts > total:
@@ -91,7 +91,7 @@ class Sensitivity(Probe):
 
     def _add(
         self,
-        found: Measured,
+        measured: Measured,
         snapshot: Snapshot,
         states: np.ndarray,
         layer: int,
@@ -105,13 +105,13 @@ class Sensitivity(Probe):
             scores = reduce_cloud(states, "pca", max(states.shape)).points
         values = {name: spectrum[name] for name in SPECTRUM}
         label = Label(f"texts{texts}", Role.MODEL, layer, scope=Scope.SETTING)
-        found.rows += label.rows(snapshot.checkpoint, self.name, values, draw=draw, status=status)
+        measured.rows += label.rows(snapshot.checkpoint, self.name, values, draw=draw, status=status)
         clouds = [scores[:, :components] for components in self.grid.components]
         distances = [distance_matrix(cloud, FILTRATION) for cloud in clouds]
         shapes = measure_shapes(distances, [draw] * len(clouds), maxdim=self.options.maxdim)
         for components, shape in zip(self.grid.components, shapes, strict=True):
             setting = "none" if components is None else f"pca{components}"
-            found.rows += Label(f"{setting}/texts{texts}", Role.MODEL, layer, scope=Scope.SETTING).rows(
+            measured.rows += Label(f"{setting}/texts{texts}", Role.MODEL, layer, scope=Scope.SETTING).rows(
                 snapshot.checkpoint,
                 self.name,
                 shape.features(),

@@ -39,8 +39,8 @@ def pairs(features: pd.DataFrame, *, probe: str = REPRESENTATIONS) -> pd.DataFra
     keys = ["run", "step", "layer"]
     of = {"cka": CKA, "carried": CARRIED_H1}
     means = {
-        name: over_draws(select(features, one.name, probe=probe), keys).set_index(keys)["value"]
-        for name, one in of.items()
+        name: over_draws(select(features, feature.name, probe=probe), keys).set_index(keys)["value"]
+        for name, feature in of.items()
     }
     return pd.DataFrame(means).dropna().sort_index().reset_index()
 
@@ -51,5 +51,5 @@ def noted_interval(note: object) -> tuple[float, float]:
     >>> noted_interval("band 16.9 to 21.9")
     (16.9, 21.9)
     """
-    found = _INTERVAL.search(str(note))
-    return (float(found[1]), float(found[2])) if found else (np.nan, np.nan)
+    match = _INTERVAL.search(str(note))
+    return (float(match[1]), float(match[2])) if match else (np.nan, np.nan)

@@ -91,23 +91,23 @@ def _of_run(mine: pd.DataFrame, quality: pd.Series | None) -> dict[str, object]:
     # not `over_draws`: at each step that is left, every setting has all its draws
     per_setting = wide.T.groupby(level="name").mean().T
     spread = float(per_setting.mean(axis=1).std()) if len(wide) > 1 else np.nan
-    found: dict[str, object] = {
+    answer: dict[str, object] = {
         "settings": per_setting.shape[1],
         "draws": int(mine.loc[mine["draw"] >= 0, "draw"].nunique()),
         "checkpoints": len(wide),
     }
     if not spread > 1e-12 * float(np.abs(per_setting.to_numpy()).max(initial=0.0)):
-        return {**found, "status": "degenerate", "reason": "the same at every checkpoint"}
+        return {**answer, "status": "degenerate", "reason": "the same at every checkpoint"}
     components = [str(name).rpartition("texts")[0] for name in per_setting]
     texts = [str(name).rpartition("texts")[2] for name in per_setting]
-    found["settings_spread"] = _within(per_setting, [""] * per_setting.shape[1]) / spread
-    found["components_spread"] = _within(per_setting, texts) / spread
-    found["texts_spread"] = _within(per_setting, components) / spread
-    found["draw_spread"] = _within(wide, list(wide.columns.get_level_values("name"))) / spread
+    answer["settings_spread"] = _within(per_setting, [""] * per_setting.shape[1]) / spread
+    answer["components_spread"] = _within(per_setting, texts) / spread
+    answer["texts_spread"] = _within(per_setting, components) / spread
+    answer["draw_spread"] = _within(wide, list(wide.columns.get_level_values("name"))) / spread
     if quality is None or len(wide.index.intersection(quality.index)) < 4:
-        return {**found, "status": "ok", "reason": "no perplexity at four checkpoints: no correlation"}
+        return {**answer, "status": "ok", "reason": "no perplexity at four checkpoints: no correlation"}
     steps = wide.index.intersection(quality.index)
-    return {**found, **_correlations(wide.loc[steps], quality.loc[steps]), "status": "ok", "reason": ""}
+    return {**answer, **_correlations(wide.loc[steps], quality.loc[steps]), "status": "ok", "reason": ""}
 
 
 def _within(wide: pd.DataFrame, groups: list[str]) -> float:

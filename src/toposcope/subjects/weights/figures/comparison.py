@@ -53,9 +53,9 @@ def draw_moved(moved: pd.DataFrame, ax: Axes | None = None) -> Axes:
         if moved.empty:
             say_empty(ax, "no matrix of the same name and shape in both")
             return ax
-        known = rows["change"].where(np.isfinite(rows["change"]))
-        names = rows["name"].where(known.notna(), rows["name"] + " (zero before)")
-        ax.barh(range(len(rows)), 100 * known, color=OKABE_ITO[0], height=0.6)
+        finite = rows["change"].where(np.isfinite(rows["change"]))
+        names = rows["name"].where(finite.notna(), rows["name"] + " (zero before)")
+        ax.barh(range(len(rows)), 100 * finite, color=OKABE_ITO[0], height=0.6)
         ax.set_xlabel(f"change in % of the matrix's norm{cut}")
         ax.set_yticks(range(len(rows)), names)
         ax.set_ylim(len(rows) - 0.5, -0.5)

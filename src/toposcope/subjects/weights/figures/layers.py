@@ -46,7 +46,7 @@ def draw(rows: Persistences) -> Figure:
     largest = rows.sizes(most=2)[-1:]
     runs = [run for group in largest for run in group.runs]
     every = (rows.measured(Scope.MATRIX), rows.shuffled(Scope.MATRIX))
-    matrices, shuffled = (one[one["run"].isin(runs)] for one in every)
+    matrices, shuffled = (table[table["run"].isin(runs)] for table in every)
     roles = [role for role in ROLES if (matrices["role"] == role).any()]
     depth = int(matrices["layer"].max()) + 1 if matrices["layer"].notna().any() else 0
     colours = graded(depth)

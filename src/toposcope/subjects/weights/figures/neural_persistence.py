@@ -131,8 +131,8 @@ def thin(groups: list[DrawnSize], most: int) -> list[DrawnSize]:
 
 def leading_normalization(study: Study) -> Normalization:
     """Return the normalization that leads: the matrix's, unless only the network's was measured."""
-    known = study.series.catalogue
-    measured = set(known.loc[known["feature"] == PERSISTENCE.name, "filtration"])
+    catalogue = study.series.catalogue
+    measured = set(catalogue.loc[catalogue["feature"] == PERSISTENCE.name, "filtration"])
     network, matrix = Normalization.NETWORK, Normalization.MATRIX
     return network if network in measured and matrix not in measured else matrix
 
@@ -180,18 +180,19 @@ def caption(study: Study, probe: str = NEURAL_PERSISTENCE, of: str = "weights") 
         Normalization.MATRIX: "each matrix divided by its own largest entry, p = 1",
         Normalization.NETWORK: "entries divided by the largest of the network, p = 2",
     }[leading_normalization(study)]
-    known = study.findings["changed"].numbers
-    times = known["null_draws"]
+    numbers = study.findings["changed"].numbers
+    times = numbers["null_draws"]
     few = (
-        f"The {of} were shuffled {times:,} time{'s' * (times != 1)}, and a band needs {known['least_draws']}"
+        f"The {of} were shuffled {times:,} time{'s' * (times != 1)}, and a band needs "
+        f"{numbers['least_draws']}"
         if times
         else f"The {of} were not shuffled"
     )
     null = f"Only that it changes. {few}, so it is unknown how much of it comes from their sizes alone."
-    found = beside_null(study)
-    if found:
+    sentence = beside_null(study)
+    if sentence:
         null = (
-            f"At the last checkpoint {found}. Outside the band, the arrangement of the {of} matters, not "
+            f"At the last checkpoint {sentence}. Outside the band, the arrangement of the {of} matters, not "
             "only their sizes."
         )
     return Caption(

@@ -72,12 +72,15 @@ def panel(ax: Axes, table: pd.DataFrame, group: DrawnSize) -> None:
 def _title(rows: Persistences, of: str) -> str:
     """Return a title with the number of drawn matrices above and below their null."""
     ends = pd.concat([at_the_end(rows, group.runs[0]) for group in rows.sizes(4)])
-    known = ends.dropna(subset=["value", "low", "high"])
-    if known.empty:
+    bounded = ends.dropna(subset=["value", "low", "high"])
+    if bounded.empty:
         return f"Neural persistence of the {of}, matrix by matrix"
-    above, below = int((known["value"] > known["high"]).sum()), int((known["value"] < known["low"]).sum())
+    above, below = (
+        int((bounded["value"] > bounded["high"]).sum()),
+        int((bounded["value"] < bounded["low"]).sum()),
+    )
     where, n = ("below", below) if below > above else ("above", above)
-    return f"Neural persistence lies {where} that of all shuffled {of} in {n:,} of {len(known):,} matrices"
+    return f"Neural persistence lies {where} that of all shuffled {of} in {n:,} of {len(bounded):,} matrices"
 
 
 def caption(rows: Persistences, of: str = "weights") -> Caption:

@@ -67,7 +67,7 @@ def draw(
     """
     groups = sizes(runs)
     scaled = not select(features, H0_SCALED.name, probe=RIPS, scope=scope).empty
-    drawn = [one for one in shown if scaled or one not in (H0_SCALED, H1_SCALED)]
+    drawn = [shown_panel for shown_panel in shown if scaled or shown_panel not in (H0_SCALED, H1_SCALED)]
     with house():
         figure, axes = new_panels(len(drawn), each=2.8 if len(drawn) > 1 else 3.3)
         for ax, feature in zip(axes, drawn, strict=False):
@@ -98,7 +98,7 @@ def panel(
     draw_sizes(ax, over_draws(rows), groups, unit="total persistence", bends=bends)
 
 
-_OTHERS = tuple(one for one in FEATURES if one is not H0_TOTAL)
+_OTHERS = tuple(feature for feature in FEATURES if feature is not H0_TOTAL)
 
 
 def _drawn(study: Study, shown: Sequence[Feature]) -> Figure:
@@ -143,12 +143,12 @@ def _caption(study: Study) -> Caption:
     return Caption(
         moved(
             study,
-            [study.column(RIPS, one) for one in (H1_TOTAL, H0_SCALED)],
+            [study.column(RIPS, feature) for feature in (H1_TOTAL, H0_SCALED)],
             "H1 of the weight cloud, and H0 and H1 without the growth of the weights",
         ),
         f"Total persistence of loops (H1) of {_cloud(study)}, and of components (H0) and loops with "
         f"distances divided by their median. Lines are means; {of_draws(study, 'cloud')}."
-        + marked(study, RIPS, [one.name for one in _OTHERS])
+        + marked(study, RIPS, [feature.name for feature in _OTHERS])
         + alarmed(study),
         "How much of the spread of the rows remains when the overall scale of the weights is removed.",
         "That their shape changed, if the growth is absent where distances are divided by their median. Then "

@@ -62,7 +62,7 @@ def runs_table(study: Study) -> Table:
 def equivalents_table(study: Study) -> Table:
     """Return how much of each feature a simpler number explains: a line per run, under its feature."""
     declared, frame = EQUIVALENTS_TABLE, study.own[EQUIVALENTS_TABLE.name]
-    labels = {one.feature.name: one.feature.label for one in EQUIVALENTS}
+    labels = {equivalent.feature.name: equivalent.feature.label for equivalent in EQUIVALENTS}
     rows = []
     for (feature, normalization), lines in _by_feature(frame):
         several = frame.loc[frame["feature"] == feature, "filtration"].nunique() > 1

@@ -54,12 +54,12 @@ class Baselines(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the baselines of one checkpoint."""
-        at, found = snapshot.checkpoint, Measured()
+        at, results = snapshot.checkpoint, Measured()
         matrices = (matrix for matrix in snapshot.matrices() if self.options.keeps(matrix.name))
         values = {}
         for label, measured in _each(matrices):
             values[label] = measured
-            found.rows += _rows(label, at, self.name, measured)
+            results.rows += _rows(label, at, self.name, measured)
         for group, has in groups(values, "layers").items():
             members = [value for label, value in values.items() if has(label)]
             means = (
@@ -68,18 +68,18 @@ class Baselines(Probe):
             if self.spread and members:
                 spread = statistics.pstdev([m["frobenius_norm"].value for m in members])
                 means["frobenius_norm_sd"] = Approximate(spread)
-            found.rows += _rows(group, at, self.name, means)
+            results.rows += _rows(group, at, self.name, means)
         norm = math.sqrt(sum(value[MATRIX_NORM.name].value ** 2 for value in values.values()))
-        found.rows += Label("model").rows(at, self.name, {WEIGHT_NORM.name: norm})
-        return found
+        results.rows += Label("model").rows(at, self.name, {WEIGHT_NORM.name: norm})
+        return results
 
 
 def _rows(label: Label, at: Checkpoint, probe: str, values: Mapping[str, Approximate]) -> list[Row]:
     """Return one row for each feature, its note saying how it was approximated."""
     return [
         row
-        for feature, found in values.items()
-        for row in label.rows(at, probe, {feature: found.value}, note=found.note)
+        for feature, baseline in values.items()
+        for row in label.rows(at, probe, {feature: baseline.value}, note=baseline.note)
     ]
 
 
@@ -98,8 +98,8 @@ def _each(matrices: Iterator[Matrix]) -> Iterator[tuple[Label, dict[str, Approxi
 
 def _some(matrices: Sequence[Matrix]) -> list[tuple[Label, dict[str, Approximate]]]:
     with one_blas_thread(len(matrices) > 1):
-        found = run_blocks(_one, matrices)
-    return [(Label.of(matrix), values) for matrix, values in zip(matrices, found, strict=True)]
+        baselines_found = run_blocks(_one, matrices)
+    return [(Label.of(matrix), values) for matrix, values in zip(matrices, baselines_found, strict=True)]
 
 
 def _one(matrix: Matrix) -> dict[str, Approximate]:

@@ -52,27 +52,27 @@ class Composition:
         """Take a matrix; yield the pairs that it completes."""
         if matrix.role == Role.HEAD:
             self.samples[Role.HEAD] = _sample(matrix.values)
-        known = projection_of(matrix.name)
-        if known is None:
+        projection = projection_of(matrix.name)
+        if projection is None:
             return
-        if known.part == "token":
+        if projection.part == "token":
             self.embedding, self.samples[Role.EMBEDDING] = matrix, _sample(matrix.values)
-        for part, values in _parts(matrix, known, self.heads).items():
-            if known.layer == 0 and part in _FIRST and matrix.head is None:
+        for part, values in _parts(matrix, projection, self.heads).items():
+            if projection.layer == 0 and part in _FIRST and matrix.head is None:
                 self.first[part] = values
-            yield from self._paired(part, known, replace(matrix, values=values))
+            yield from self._paired(part, projection, replace(matrix, values=values))
         yield from self._embedded()
 
-    def _paired(self, part: str, known: Projection, piece: Matrix) -> Iterator[Composed]:
+    def _paired(self, part: str, projection: Projection, piece: Matrix) -> Iterator[Composed]:
         pair = next((pair for pair in _PAIRS if part in pair), None)
         if pair is None:
             return
-        key = (pair[0], known.layer, known.expert, piece.head)
+        key = (pair[0], projection.layer, projection.expert, piece.head)
         halves = self.halves.setdefault(key, {})
         halves[part] = piece
         if len(halves) == 2:
             del self.halves[key]
-            first, second = (halves[one] for one in pair)
+            first, second = (halves[half] for half in pair)
             yield from _attention(first, second, self.heads) if part in "vo" else _pair(first, second)
 
     def _embedded(self) -> Iterator[Composed]:
@@ -91,11 +91,11 @@ def _sample(values: np.ndarray) -> tuple[tuple[int, ...], bytes]:
     return values.shape, flat[:: max(1, flat.size // _SAMPLE)].tobytes()
 
 
-def _parts(matrix: Matrix, known: Projection, heads: Heads) -> dict[str, np.ndarray]:
+def _parts(matrix: Matrix, projection: Projection, heads: Heads) -> dict[str, np.ndarray]:
     """Return the parts of a block that a matrix holds: itself, or those of a fused one that is not split."""
-    if known.fused is None:
-        return {known.part: matrix.values}
-    rows = part_rows(known.fused, matrix.values.shape, heads) or {}
+    if projection.fused is None:
+        return {projection.part: matrix.values}
+    rows = part_rows(projection.fused, matrix.values.shape, heads) or {}
     return {part: matrix.values[index] for part, index in rows.items()}
 
 
@@ -110,12 +110,12 @@ def _attention(value: Matrix, output: Matrix, heads: Heads) -> Iterator[Composed
     rows, columns = value.values, output.values.T
     queries, groups = heads.queries, heads.groups
     width = len(columns) // queries if queries else 0
-    known = value.head is None and width and queries % groups == 0 and len(rows) == groups * width
-    if known and groups < queries:
+    is_regular = value.head is None and width and queries % groups == 0 and len(rows) == groups * width
+    if is_regular and groups < queries:
         shared = np.repeat(rows.reshape(groups, width, -1), queries // groups, axis=0)
         rows = shared.reshape(queries * width, -1)
     yield from _pair(replace(value, values=rows), output)
-    if not known or queries == 1 or len(rows) != len(columns):
+    if not is_regular or queries == 1 or len(rows) != len(columns):
         return
     for head in range(queries):
         of_head = slice(head * width, (head + 1) * width)

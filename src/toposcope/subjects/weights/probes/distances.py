@@ -51,45 +51,45 @@ class Distances(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the distances between one checkpoint and the one before."""
-        found = Measured()
+        measured = Measured()
         if snapshot.previous is not None:
             if "pooled" in self.options.clouds:
-                self._add_pooled(found, snapshot, snapshot.previous)
-            self._add_matrices(found, snapshot, snapshot.previous)
-        return found
+                self._add_pooled(measured, snapshot, snapshot.previous)
+            self._add_matrices(measured, snapshot, snapshot.previous)
+        return measured
 
-    def _add_pooled(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
+    def _add_pooled(self, measured: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
         present = pooled_shapes([snapshot], self.options)[0]
         past = unless_unreadable(lambda: pooled_shapes([previous], self.options)[0])
-        found.alone |= past is None
+        measured.alone |= past is None
         earlier: Sequence[CloudShape | None] = [None] * len(present) if past is None else past
         for now, then in zip(present, earlier, strict=False):
             why = _GROUND if then is not None else snapshot.without_previous
             for dim in (0, 1):
                 other = None if then is None else then.diagrams[dim]
                 values = diagram_distances(now.diagrams[dim], other, f"h{dim}")
-                found.rows += POOLED.rows(
+                measured.rows += POOLED.rows(
                     snapshot.checkpoint, self.name, values, filtration=FILTRATION,
                     draw=now.draw, status=now.status, note=f"{now.note}; {why}".lstrip("; "),
                 )  # fmt: skip
 
-    def _add_matrices(self, found: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
+    def _add_matrices(self, measured: Measured, snapshot: Snapshot, previous: Snapshot) -> None:
         now = weight_diagrams(snapshot, self.options)
         then = unless_unreadable(lambda: weight_diagrams(previous, self.options))
-        found.alone |= then is None
+        measured.alone |= then is None
         why = _GROUND if then is not None else snapshot.without_previous
         columns: dict[str, list[float]] = {}
         for label in [label for label in now if then is None or label in then]:
             values = diagram_distances(now[label], None if then is None else then[label], "np")
             thinned = now[label].n_vertices > _MOST_BARS
-            found.rows += label.rows(
+            measured.rows += label.rows(
                 snapshot.checkpoint, self.name, values, filtration="weights",
                 status=Status.SUBSAMPLED if thinned else Status.OK, note=why,
             )  # fmt: skip
             for feature, value in values.items():
                 columns.setdefault(feature, []).append(value)
         means = {feature: statistics.fmean(column) for feature, column in columns.items()}
-        found.rows += Label("layers").rows(
+        measured.rows += Label("layers").rows(
             snapshot.checkpoint, self.name, means, filtration="weights", note=why
         )
 

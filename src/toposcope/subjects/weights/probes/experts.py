@@ -66,10 +66,10 @@ class Experts(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return the features of each layer with experts."""
-        found = Measured()
+        measured = Measured()
         names = snapshot.weight_names()
         if names and not any("experts" in name for name in names):
-            return found
+            return measured
         layers = _layers(snapshot, self.options)
         first = snapshot.prefix[0]
         begun: Mapping[str, float] = {}
@@ -80,8 +80,8 @@ class Experts(Probe):
             )
         for name, layer in layers.items():
             label = Label(name, Role.MLP, layer.layer, None, Scope.LAYER)
-            found.rows += label.rows(snapshot.checkpoint, self.name, _of_layer(layer, begun.get(name)))
-        return found
+            measured.rows += label.rows(snapshot.checkpoint, self.name, _of_layer(layer, begun.get(name)))
+        return measured
 
 
 def _layers(snapshot: Snapshot, options: WeightOptions) -> dict[str, _LayerOfExperts]:
@@ -142,10 +142,10 @@ def _of_layer(layer: _LayerOfExperts, first_rank: float | None) -> dict[str, flo
 
 def _largest_cosine(samples: Mapping[int, Sequence[np.ndarray]]) -> float:
     """Return the largest cosine of two experts, by a sample of their values; NaN for one or unequal parts."""
-    parts = {len(one) for one in samples.values()}
+    parts = {len(sample) for sample in samples.values()}
     if len(parts) != 1 or len(samples) < 2:
         return math.nan
-    flat = np.array([np.concatenate(one) for one in samples.values()])
+    flat = np.array([np.concatenate(sample) for sample in samples.values()])
     length = np.linalg.norm(flat, axis=1)
     if not length.all():
         return math.nan

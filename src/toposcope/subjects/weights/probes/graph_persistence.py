@@ -54,7 +54,7 @@ class DeepGraphPersistence(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return deep graph persistence and its null at one checkpoint."""
-        at, found = snapshot.checkpoint, Measured()
+        at, measured = snapshot.checkpoint, Measured()
         pairs: dict[Label, _Paths] = {}
         composition = Composition(heads_in(snapshot.config))
         for matrix in snapshot.matrices():
@@ -65,7 +65,7 @@ class DeepGraphPersistence(Probe):
         if not composition.untied:
             pairs = {label: paths for label, paths in pairs.items() if label.role != Role.EMBEDDING}
         for label, paths in pairs.items():
-            self._add(found, at, label, paths)
+            self._add(measured, at, label, paths)
         whole = {label.layer for label in pairs if _is_whole_attention(label)}
         counted = {
             label: paths
@@ -74,17 +74,17 @@ class DeepGraphPersistence(Probe):
         }
         for group, has in groups(counted, "model").items() if counted else ():
             mean = _mean([paths for label, paths in counted.items() if has(label)])
-            self._add(found, at, group, mean)
+            self._add(measured, at, group, mean)
             if mean.shuffled:
                 excess = {DEEP_EXCESS.name: mean.value - statistics.fmean(mean.shuffled)}
-                found.rows += group.rows(at, self.name, excess)
-        return found
+                measured.rows += group.rows(at, self.name, excess)
+        return measured
 
-    def _add(self, found: Measured, at: Checkpoint, label: Label, paths: _Paths) -> None:
+    def _add(self, measured: Measured, at: Checkpoint, label: Label, paths: _Paths) -> None:
         values = {DEEP.name: paths.value, DEEP_SPREAD.name: paths.spread}
-        found.rows += label.rows(at, self.name, values)
+        measured.rows += label.rows(at, self.name, values)
         for draw, value in enumerate(paths.shuffled):
-            found.rows += label.rows(at, self.name, {DEEP_SHUFFLED.name: value}, draw=draw)
+            measured.rows += label.rows(at, self.name, {DEEP_SHUFFLED.name: value}, draw=draw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class Attention:
         """Add a matrix if it belongs to an attention layer whose heads are known."""
         if now.role != Role.ATTENTION or now.layer is None or now.head is not None or not self.heads.queries:
             return
-        part = next((part for part, known in _PARTS.items() if known.search(now.name)), None)
+        part = next((part for part, pattern in _PARTS.items() if pattern.search(now.name)), None)
         if part is None:
             return
         layer = self.layers.setdefault(now.layer, Layer(now.layer, self.heads))
@@ -65,9 +65,9 @@ def heads_in(config: Mapping[str, Any]) -> Heads:
     >>> heads_in({"models": [{"name": "small", "width": 16, "heads": 2}]}).queries
     2
     """
-    known, models = heads_of(config), config.get("models")
-    if known.queries or not isinstance(models, list) or len(models) != 1:
-        return known
+    heads, models = heads_of(config), config.get("models")
+    if heads.queries or not isinstance(models, list) or len(models) != 1:
+        return heads
     return heads_of(models[0])
 
 
@@ -112,15 +112,15 @@ def _root(above: float, below: float) -> float:
 def _of_head(layer: Layer, head: int, width: int, when: int) -> tuple[np.ndarray, ...] | None:
     """Return a head's rows of Q, K and V and its columns of O, transposed; None if they are missing."""
     group = head * layer.heads.groups // layer.heads.queries
-    found = []
+    heads = []
     for part in "qkvo":
         matrix = layer.parts[part][when]
         if matrix is None:
             return None
         index = group if part in "kv" else head
         rows = matrix.T if part == "o" else matrix
-        found.append(np.asarray(rows[index * width : (index + 1) * width], np.float64))
-    return tuple(found)
+        heads.append(np.asarray(rows[index * width : (index + 1) * width], np.float64))
+    return tuple(heads)
 
 
 def _triangle(rows: np.ndarray) -> np.ndarray:

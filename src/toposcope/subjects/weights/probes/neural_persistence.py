@@ -74,10 +74,10 @@ class NeuralPersistence(Probe):
         for batch in batches(matrices):
             for (place, _), tree in zip(batch, _trees([m for _, m in batch], self.options), strict=True):
                 trees[place].append(tree)
-        found = [self._measured(s.checkpoint, of_one) for s, of_one in zip(snapshots, trees, strict=True)]
-        for measured, snapshot in zip(found, snapshots, strict=True):
+        results = [self._measured(s.checkpoint, of_one) for s, of_one in zip(snapshots, trees, strict=True)]
+        for measured, snapshot in zip(results, snapshots, strict=True):
             self._without_scale(measured, snapshot)
-        return found
+        return results
 
     def _without_scale(self, measured: Measured, snapshot: Snapshot) -> None:
         """Mark values that are scaled by the network's maximum as failed if a matrix is not finite."""
@@ -93,14 +93,14 @@ class NeuralPersistence(Probe):
             ]
 
     def _measured(self, at: Checkpoint, trees: list[_MatrixTree]) -> Measured:
-        found = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
+        measured = Measured(diagrams=[tree.label.keep(tree.edges) for tree in trees])
         if trees:
             for normalization in self.options.conventions:
-                self._add(found, at, normalization, trees)
-        return found
+                self._add(measured, at, normalization, trees)
+        return measured
 
     def _add(
-        self, found: Measured, at: Checkpoint, normalization: Normalization, trees: list[_MatrixTree]
+        self, measured: Measured, at: Checkpoint, normalization: Normalization, trees: list[_MatrixTree]
     ) -> None:
         top = max(tree.top for tree in trees) if normalization == Normalization.NETWORK else None
         quantiles = [tree.confounds[0] for tree in trees if tree.confounds is not None]
@@ -108,8 +108,8 @@ class NeuralPersistence(Probe):
         values = {tree.label: tree.values(normalization, top, clip) for tree in trees}
         nulls = {tree.label: tree.null_values(normalization, top) for tree in trees}
         for label, features in values.items():
-            found.rows += label.rows(at, self.name, features, filtration=normalization)
-            self._add_nulls(found, at, normalization, label, nulls[label])
+            measured.rows += label.rows(at, self.name, features, filtration=normalization)
+            self._add_nulls(measured, at, normalization, label, nulls[label])
         for group, has in groups(values, "model").items():
             members = [label for label in values if has(label)]
             columns = {
@@ -120,15 +120,20 @@ class NeuralPersistence(Probe):
             null = [statistics.fmean(draw) for draw in zip(*(nulls[label] for label in members), strict=True)]
             if null:
                 means["neural_persistence_excess"] = means["neural_persistence"] - statistics.fmean(null)
-            found.rows += group.rows(at, self.name, means, filtration=normalization)
-            self._add_nulls(found, at, normalization, group, null)
+            measured.rows += group.rows(at, self.name, means, filtration=normalization)
+            self._add_nulls(measured, at, normalization, group, null)
 
     def _add_nulls(
-        self, found: Measured, at: Checkpoint, normalization: Normalization, label: Label, null: list[float]
+        self,
+        measured: Measured,
+        at: Checkpoint,
+        normalization: Normalization,
+        label: Label,
+        null: list[float],
     ) -> None:
         for draw, value in enumerate(null):
             feature = {"neural_persistence_shuffled": value}
-            found.rows += label.rows(at, self.name, feature, filtration=normalization, draw=draw)
+            measured.rows += label.rows(at, self.name, feature, filtration=normalization, draw=draw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +152,12 @@ class _MatrixTree:
 
     def values(self, normalization: Normalization, top: float | None, clip: float | None) -> dict[str, float]:
         scale = self.top if top is None else top
-        found = {"neural_persistence": _value(self.edges, normalization, scale)}
+        numbers = {"neural_persistence": _value(self.edges, normalization, scale)}
         if self.confounds is not None:
             quantile, variance = self.confounds
-            found["neural_persistence_clipped"] = _value(self.edges, normalization, clip or quantile)
-            found["weight_variance"] = variance * (self.top / scale) ** 2 if scale > 0 else 0.0
-        return found
+            numbers["neural_persistence_clipped"] = _value(self.edges, normalization, clip or quantile)
+            numbers["weight_variance"] = variance * (self.top / scale) ** 2 if scale > 0 else 0.0
+        return numbers
 
     def null_values(self, normalization: Normalization, top: float | None) -> list[float]:
         return [_value(null, normalization, self.top if top is None else top) for null in self.nulls]

@@ -62,31 +62,33 @@ class Rips(Probe):
         """Return the results of `measure` for several checkpoints; their clouds are spread over the cores."""
         measured = [Measured() for _ in snapshots]
         if "matrix" in self.options.clouds:
-            for found, snapshot, shapes in zip(
+            for result, snapshot, shapes in zip(
                 measured, snapshots, matrix_shapes(snapshots, self.options), strict=True
             ):
                 for label, members in shapes.items():
-                    self._add(found, snapshot, label, members)
+                    self._add(result, snapshot, label, members)
                 for group, has in groups(shapes, "layers").items():
-                    self._add_group(found, snapshot, group, [shapes[label] for label in shapes if has(label)])
+                    self._add_group(
+                        result, snapshot, group, [shapes[label] for label in shapes if has(label)]
+                    )
         if "pooled" in self.options.clouds:
-            for found, snapshot, pooled in zip(
+            for result, snapshot, pooled in zip(
                 measured, snapshots, pooled_shapes(snapshots, self.options), strict=True
             ):
-                self._add(found, snapshot, POOLED, pooled)
+                self._add(result, snapshot, POOLED, pooled)
         return measured
 
-    def _add(self, found: Measured, snapshot: Snapshot, label: Label, shapes: list[CloudShape]) -> None:
+    def _add(self, measured: Measured, snapshot: Snapshot, label: Label, shapes: list[CloudShape]) -> None:
         for shape in shapes:
             values = shape.features()
-            found.rows += label.rows(
+            measured.rows += label.rows(
                 snapshot.checkpoint, self.name, values, filtration=FILTRATION,
                 draw=shape.draw, status=shape.status, note=shape.note,
             )  # fmt: skip
-            found.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
+            measured.diagrams += [label.keep(diagram, shape.draw) for diagram in shape.diagrams]
 
     def _add_group(
-        self, found: Measured, snapshot: Snapshot, group: Label, members: list[list[CloudShape]]
+        self, measured: Measured, snapshot: Snapshot, group: Label, members: list[list[CloudShape]]
     ) -> None:
         """Add the summaries of several matrices' joined bars, draw by draw."""
         draws = max((len(shapes) for shapes in members), default=0)
@@ -95,7 +97,7 @@ class Rips(Probe):
             together = [_union([shape.diagrams[dim] for shape in shapes]) for dim in (0, 1)]
             scaled = {key: sum(shape.scaled[key] for shape in shapes) for key in shapes[0].scaled}
             status = max((shape.status for shape in shapes), key=list(Status).index)
-            found.rows += group.rows(
+            measured.rows += group.rows(
                 snapshot.checkpoint, self.name, diagram_features(together) | scaled, filtration=FILTRATION,
                 draw=None if draws == 1 and status != Status.SUBSAMPLED else draw, status=status,
             )  # fmt: skip
@@ -112,10 +114,10 @@ def matrix_shapes(
         if options.keeps(matrix.name)
         for draw in row_draws(matrix, options)
     )
-    found: list[dict[Label, list[CloudShape]]] = [{} for _ in snapshots]
+    shapes_by_place: list[dict[Label, list[CloudShape]]] = [{} for _ in snapshots]
     for (place, label), shape in _shapes(draws, options):
-        found[place].setdefault(label, []).append(shape)
-    return found
+        shapes_by_place[place].setdefault(label, []).append(shape)
+    return shapes_by_place
 
 
 def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list[list[CloudShape]]:
@@ -124,12 +126,12 @@ def pooled_shapes(snapshots: Sequence[Snapshot], options: WeightOptions) -> list
     They are cached, so that all probes share them.
     """
     missing = [snapshot for snapshot in snapshots if not snapshot.remembers(("pooled", options))]
-    found: dict[int, list[CloudShape]] = {snapshot.index: [] for snapshot in missing}
+    shapes_by_index: dict[int, list[CloudShape]] = {snapshot.index: [] for snapshot in missing}
     draws = ((snapshot.index, draw) for snapshot in missing for draw in _pooled_draws(snapshot, options))
     for index, shape in _shapes(draws, options):
-        found[index].append(shape)
+        shapes_by_index[index].append(shape)
     return [
-        snapshot.remember(("pooled", options), lambda snapshot=snapshot: found[snapshot.index])  # type: ignore[misc]
+        snapshot.remember(("pooled", options), lambda snapshot=snapshot: shapes_by_index[snapshot.index])  # type: ignore[misc]
         for snapshot in snapshots
     ]
 
@@ -154,13 +156,13 @@ def _shapes(draws: Iterable[tuple[K, CloudDraw]], options: WeightOptions) -> Ite
 def _measure(
     clouds: Sequence[tuple[K, CloudDraw, np.ndarray]], options: WeightOptions
 ) -> list[tuple[K, CloudShape]]:
-    found = measure_shapes(
+    shapes = measure_shapes(
         [cloud[2] for cloud in clouds],
         [draw.number for _, draw, _ in clouds],
         thresh=options.thresh,
         notes=[draw.note for _, draw, _ in clouds],
     )
-    return [(key, shape) for (key, _, _), shape in zip(clouds, found, strict=True)]
+    return [(key, shape) for (key, _, _), shape in zip(clouds, shapes, strict=True)]
 
 
 def _union(diagrams: list[Diagram]) -> Diagram:

@@ -58,45 +58,45 @@ class Updates(Probe):
 
     def measure(self, snapshot: Snapshot) -> Measured:
         """Return what changed since the previous checkpoint."""
-        found, at = Measured(), snapshot.checkpoint
+        measured, at = Measured(), snapshot.checkpoint
         before = snapshot.previous
         if before is not None and not _readable(before):
-            found.alone, before = True, None
+            measured.alone, before = True, None
         attention = Attention(heads_in(snapshot.config))
         squares, low_rank = np.zeros(2), is_low_rank(snapshot.config)
         for now, then in _pairs(snapshot, before, self.options):
             values, part = matrix_update(now.values, None if then is None else then.values, low_rank=low_rank)
             squares += part
-            found.rows += Label.of(now).rows(at, self.name, values)
+            measured.rows += Label.of(now).rows(at, self.name, values)
             attention.add(now, then)
-            found.rows += Label(now.name, now.role, now.layer, now.head, Scope.TENSOR).rows(
+            measured.rows += Label(now.name, now.role, now.layer, now.head, Scope.TENSOR).rows(
                 at, self.name, rows_and_norm(now.values)
             )
-        found.rows += self._tensors(snapshot, before)
+        measured.rows += self._tensors(snapshot, before)
         if before is not None:
             whole = {"update_norm": math.sqrt(squares[0]), "update_relative": _ratio(*np.sqrt(squares))}
-            found.rows += Label("model").rows(at, self.name, whole)
+            measured.rows += Label("model").rows(at, self.name, whole)
         for layer in attention_layers(attention):
             for head, values in enumerate(head_products(layer)):
                 label = Label(layer.name, Role.ATTENTION, layer.layer, head, Scope.HEAD)
-                found.rows += label.rows(at, self.name, values)
-        return found
+                measured.rows += label.rows(at, self.name, values)
+        return measured
 
     def _tensors(self, snapshot: Snapshot, before: Snapshot | None) -> list[Row]:
         """Return the changes of norms' gains, biases and scalars, and tensors that appeared or vanished."""
-        at, found = snapshot.checkpoint, []
-        past = {} if before is None else {one.name: one.values for one in before.vectors()}
-        for one in snapshot.vectors():
-            if self.options.keeps(one.name):
-                label = Label(one.name, one.role, one.layer, None, Scope.TENSOR)
-                found += label.rows(at, self.name, vector_update(one.values, past.get(one.name)))
+        at, rows = snapshot.checkpoint, []
+        past = {} if before is None else {vector.name: vector.values for vector in before.vectors()}
+        for vector in snapshot.vectors():
+            if self.options.keeps(vector.name):
+                label = Label(vector.name, vector.role, vector.layer, None, Scope.TENSOR)
+                rows += label.rows(at, self.name, vector_update(vector.values, past.get(vector.name)))
         if before is None:
-            return found
+            return rows
         now, then = snapshot.weight_names(), before.weight_names()
         for name in sorted(filter(self.options.keeps, now ^ then)):
             label = Label(name, Role.OTHER, scope=Scope.TENSOR)
-            found += label.rows(at, self.name, {"tensor_present": float(name in now)})
-        return found
+            rows += label.rows(at, self.name, {"tensor_present": float(name in now)})
+        return rows
 
 
 def rows_and_norm(values: np.ndarray) -> dict[str, float]:

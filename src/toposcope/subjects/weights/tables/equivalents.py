@@ -80,20 +80,22 @@ def equivalents(features: pd.DataFrame) -> pd.DataFrame:
     (the same of the changes from checkpoint to checkpoint), r2_shuffled (of the shuffled weights, which have
     no structure), excess (median of |feature - shuffled| / feature).
     """
-    found = [table for one in EQUIVALENTS if not (table := _of_feature(features, one)).empty]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    tables = [table for equivalent in EQUIVALENTS if not (table := _of_feature(features, equivalent)).empty]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def _of_feature(features: pd.DataFrame, one: Equivalent) -> pd.DataFrame:
-    measured = _series(features, one.probe, one.feature, one.scope)
-    simpler = _series(features, one.of_probe, one.simpler, one.scope)
-    if one.of_probe != one.probe:  # the other probe has no normalization
+def _of_feature(features: pd.DataFrame, equivalent: Equivalent) -> pd.DataFrame:
+    measured = _series(features, equivalent.probe, equivalent.feature, equivalent.scope)
+    simpler = _series(features, equivalent.of_probe, equivalent.simpler, equivalent.scope)
+    if equivalent.of_probe != equivalent.probe:  # the other probe has no normalization
         simpler = simpler.droplevel("filtration")
     joined = measured.to_frame("measured").join(simpler.rename("simpler"), how="inner")
-    if one.null is not None:
-        joined = joined.join(_series(features, one.probe, one.null, one.scope).rename("shuffled"))
+    if equivalent.null is not None:
+        joined = joined.join(
+            _series(features, equivalent.probe, equivalent.null, equivalent.scope).rename("shuffled")
+        )
     of_matrices = [
-        {"run": run, "filtration": filtration, **_of_matrix(part, one)}
+        {"run": run, "filtration": filtration, **_of_matrix(part, equivalent)}
         for (run, _, filtration), part in joined.groupby(level=["run", "name", "filtration"])
         if len(part) >= FEWEST and part["measured"].nunique() > 1 and part["simpler"].nunique() > 1
     ]
@@ -106,8 +108,8 @@ def _of_feature(features: pd.DataFrame, one: Equivalent) -> pd.DataFrame:
         least=("r2", "min"), most=("r2", "max"), r2_changes=("r2_changes", "median"),
         r2_shuffled=("r2_shuffled", "median"), excess=("excess", "median"),
     ).reset_index()  # fmt: skip
-    table.insert(0, "feature", one.feature.name)
-    table.insert(3, "simpler", one.words)
+    table.insert(0, "feature", equivalent.feature.name)
+    table.insert(3, "simpler", equivalent.words)
     return table
 
 
@@ -118,21 +120,21 @@ def _series(features: pd.DataFrame, probe: str, feature: Feature, scope: Scope) 
     return over_draws(rows, _KEYS).set_index(_KEYS)["value"].sort_index()
 
 
-def _of_matrix(part: pd.DataFrame, one: Equivalent) -> dict[str, float]:
+def _of_matrix(part: pd.DataFrame, equivalent: Equivalent) -> dict[str, float]:
     part = part.sort_index(level="step")
-    simpler, measured = one.form(part["simpler"].to_numpy(float)), part["measured"].to_numpy(float)
-    found = {
+    simpler, measured = equivalent.form(part["simpler"].to_numpy(float)), part["measured"].to_numpy(float)
+    agreement = {
         "checkpoints": len(part),
         "r2": _squared_correlation(simpler, measured),
         "r2_changes": _squared_correlation(np.diff(simpler), np.diff(measured)),
         "r2_shuffled": np.nan,
         "excess": np.nan,
     }
-    if "shuffled" in part and (known := part["shuffled"].notna().to_numpy()).sum() >= FEWEST:
-        shuffled, whole = part["shuffled"].to_numpy(float)[known], measured[known]
-        found["r2_shuffled"] = _squared_correlation(simpler[known], shuffled)
-        found["excess"] = float(np.median(np.abs(whole - shuffled) / whole))
-    return found
+    if "shuffled" in part and (shuffled_known := part["shuffled"].notna().to_numpy()).sum() >= FEWEST:
+        shuffled, whole = part["shuffled"].to_numpy(float)[shuffled_known], measured[shuffled_known]
+        agreement["r2_shuffled"] = _squared_correlation(simpler[shuffled_known], shuffled)
+        agreement["excess"] = float(np.median(np.abs(whole - shuffled) / whole))
+    return agreement
 
 
 def _squared_correlation(x: np.ndarray, y: np.ndarray) -> float:
