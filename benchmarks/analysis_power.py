@@ -23,10 +23,10 @@ import pandas as pd
 from scipy.linalg import null_space
 
 from toposcope.core.seeding import rng
+from toposcope.statistics.trends._nulls import planted_pairs
 from toposcope.statistics.trends.basis import core_trends
 from toposcope.statistics.trends.innovations import innovation_test, pair_innovations
 from toposcope.statistics.trends.joint import joint_test
-from toposcope.statistics.trends.nulls import planted_pairs
 from toposcope.statistics.trends.signs import sign_tail
 from toposcope.statistics.trends.whitening import Whitened, whiten
 from toposcope.study.table import from_frame

@@ -27,10 +27,10 @@ import pandas as pd
 import toposcope.statistics.trends
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import simulators as sim
+from toposcope.statistics.trends._nulls import NULLS
 from toposcope.statistics.trends.calibration import COLUMNS, TESTS, VERDICT, case_rates, simulated_cases
 from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import innovation_test
-from toposcope.statistics.trends.nulls import NULLS
 from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.whitening import whiten
 

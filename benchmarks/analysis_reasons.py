@@ -31,11 +31,12 @@ from benchmarks.analysis_unkind import JUDGES, KNOWN, POWER, SET, Pairs, apart, 
 from benchmarks.repeating_nulls import REPEATING_JUDGES, REPEATING_SETTING
 from benchmarks.setting_nulls import SETTING_NULLS
 from toposcope.core.seeding import rng
-from toposcope.statistics.trends import coincidences, innovations, joint, refusals, whitening
+from toposcope.statistics.trends import _coincidences as coincidences
+from toposcope.statistics.trends import innovations, joint, refusals, whitening
 from toposcope.statistics.trends import simulators as sim
+from toposcope.statistics.trends._nulls import NULLS
 from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import Innovations, innovation_test
-from toposcope.statistics.trends.nulls import NULLS
 from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.whitening import Whitened, whiten
 

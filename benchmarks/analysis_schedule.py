@@ -18,9 +18,9 @@ import numpy as np
 
 from toposcope.core.seeding import rng
 from toposcope.statistics.trends import simulators as sim
+from toposcope.statistics.trends._nulls import NULLS
 from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import innovation_test
-from toposcope.statistics.trends.nulls import NULLS
 from toposcope.statistics.trends.whitening import whiten
 
 

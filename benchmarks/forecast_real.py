@@ -1,7 +1,7 @@
 """`auto` on every real family: python -m benchmarks.forecast_real DATA [--runs DEMO/runs] [--cuts .2,.3,.5].
 
 With --beyond [--draws FIRST LAST] the runs larger or smaller than all their siblings, with and without the
-term that `toposcope.forecasting.beyond` adds to their intervals: of Gemstones each of the four largest
+term that `toposcope.forecasting._beyond` adds to their intervals: of Gemstones each of the four largest
 (smallest) from the nine others, else the largest (smallest) from all others, and in simulated families also
 from the farthest half. The term's form was chosen on draws 300 to 309 of the old kinds (--old). It is judged
 on draws 910 to 919 of the new kinds, on which nothing was chosen.
@@ -25,7 +25,8 @@ from benchmarks.forecast import FITTED, PLANS, annealed, gemstones, llmc, small_
 from benchmarks.forecast_families import compared_run, report, simulated
 from benchmarks.forecast_laws import KINDS, NEW_KINDS
 from toposcope.core.seeding import rng
-from toposcope.forecasting import Curve, beyond, forecast
+from toposcope.forecasting import Curve, forecast
+from toposcope.forecasting import _beyond as beyond
 from toposcope.forecasting.auto import Auto
 from toposcope.study.forecasts.gather import gather_curves
 

@@ -26,7 +26,7 @@ from toposcope.logs.facts import Stated, stated
 from toposcope.runs.odd import Member, odd_of
 from toposcope.statistics.odd import odd_runs
 from toposcope.store import Store
-from toposcope.study.labels import Labels
+from toposcope.study._labels import Labels
 from toposcope.study.table import series_table
 
 CHECKPOINTS = 26

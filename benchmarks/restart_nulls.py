@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
-from toposcope.rules.after_restart import after_restarts
+from toposcope.rules._after_restart import after_restarts
 from toposcope.rules.judged_run import JudgedRun
 from toposcope.rules.trained_twice import trained_twice
 

@@ -52,11 +52,11 @@ from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.training import train
 from toposcope.training.loop import TrainingStep
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.follow import Follower
 from toposcope.watch.inside import Monitor
 from toposcope.watch.journal import Journal
 from toposcope.watch.page.serve import beside
-from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.watchman import Watchman
 
 STRETCH = 100

@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from toposcope import open_store, read_log
-from toposcope.logs import reading
+from toposcope.logs import _reading as reading
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -15,9 +15,9 @@ from toposcope.core.forms import step_text
 from toposcope.core.observations import Observation
 from toposcope.core.repeats import together
 from toposcope.rules.registry import assess
-from toposcope.statistics.trends.coincidences import freed
+from toposcope.statistics.trends._coincidences import freed
 from toposcope.statistics.trends.whitening import whiten
-from toposcope.study.plain import plain_table
+from toposcope.study._plain import plain_table
 from toposcope.watch.journal import Event
 
 

@@ -15,7 +15,7 @@ import toposcope as ts
 from toposcope.files.formats import safetensors_file
 from toposcope.files.formats.reader import TensorInfo
 from toposcope.sources import names
-from toposcope.sources.audit_alone import FAR, SIBLINGS, far_from_siblings
+from toposcope.sources._audit_alone import FAR, SIBLINGS, far_from_siblings
 from toposcope.sources.audit_content import _median_without
 from toposcope.sources.audit_evidence import TensorEvidence
 

@@ -13,7 +13,7 @@ import toposcope as ts
 from tests.check.dialects import nanogpt
 from tests.check.written import checkpoints, falling, megatron, modded
 from toposcope.cli.main import main
-from toposcope.sources import logs_beside
+from toposcope.sources import _logs_beside as logs_beside
 from toposcope.store import Store
 
 

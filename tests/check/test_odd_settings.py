@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import toposcope as ts
-from toposcope.runs.odd_settings import logged_differences
+from toposcope.runs._odd_settings import logged_differences
 
 STEPS = np.arange(10, 410, 10)
 PEAK = 5e-5

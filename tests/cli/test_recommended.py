@@ -214,7 +214,7 @@ def test_no_text_writes_an_option_by_hand() -> None:
     """`option` writes it, since Python has no flags; only the command line's own modules may."""
     flag = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
     foreign = {  # options of other programs; the spelling
-        "sweep/cluster.py", "files/formats/foreign.py", "files/formats/parallel.py",
+        "sweep/_cluster.py", "files/formats/foreign.py", "files/formats/parallel.py",
         "files/formats/ranks.py", "core/wording.py",
     }  # fmt: skip
     by_hand = [

@@ -6,7 +6,7 @@ import pytest
 import toposcope as ts
 from tests.check.written import diverging, falling, lost, modded, spiked
 from toposcope.core.drawing.style import OKABE_ITO
-from toposcope.runs.figure import CheckedCurve, draw_checked
+from toposcope.runs._figure import CheckedCurve, draw_checked
 
 
 def _check(tmp_path, **logs):

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from toposcope.forecasting import constant, cosine, curve_from_metrics, forecast
+from toposcope.forecasting._begun_decay import continued
 from toposcope.forecasting.auto import Auto
-from toposcope.forecasting.begun_decay import continued
 from toposcope.forecasting.plain_law import PlainLaw, counted_by_rate
 from toposcope.logs.schedule import Schedule
 

@@ -23,8 +23,8 @@ from toposcope.forecasting.families import (
 from toposcope.forecasting.siblings import SiblingTransfer, ridge_predict
 from toposcope.logs.schedule import constant, cosine, drop, schedule_from_log
 from toposcope.published.forecasters import CombinedRule, LastLossControl, LossOnlyRule, TdaOnlyRule
+from toposcope.study.forecasts._vectors import image_columns, landscape_columns, vector_table
 from toposcope.study.forecasts.topology import FeatureTransfer
-from toposcope.study.forecasts.vectors import image_columns, landscape_columns, vector_table
 
 STEP = np.arange(1.0, 3001.0)
 

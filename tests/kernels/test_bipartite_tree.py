@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from toposcope.kernels import bipartite_rest, bipartite_tree
+from toposcope.kernels import _bipartite_rest as bipartite_rest
+from toposcope.kernels import bipartite_tree
 from toposcope.kernels.bipartite_tree import heaviest_edges, magnitude_bits, spanning_tree, spanning_tree_keys
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]

@@ -22,7 +22,8 @@ from toposcope.models import ModelLoader, Objective, Texts
 from toposcope.sources import open_series
 from toposcope.store import Store
 from toposcope.subjects.landscape import source as source_module
-from toposcope.subjects.landscape.around import AtCentre, Quadratic
+from toposcope.subjects.landscape._around import AtCentre, Quadratic
+from toposcope.subjects.landscape._timed import HessianProducts
 from toposcope.subjects.landscape.geometry.directions import random_directions
 from toposcope.subjects.landscape.geometry.surface import sample_surface, symmetric_axis
 from toposcope.subjects.landscape.options import LandscapeOptions
@@ -33,7 +34,6 @@ from toposcope.subjects.landscape.saved_surfaces import read_surface, save_surfa
 from toposcope.subjects.landscape.source import ObjectiveSource
 from toposcope.subjects.landscape.study import LandscapeStudy, study_of_texts
 from toposcope.subjects.landscape.summaries import summarise
-from toposcope.subjects.landscape.timed import HessianProducts
 from toposcope.sweep.loop import sweep
 
 pytestmark = pytest.mark.slow
@@ -473,7 +473,7 @@ def test_the_expected_time_is_that_of_a_pass_that_was_timed(run, tmp_path, monke
     study = LandscapeStudy(SMALL, ObjectiveSource(None), tmp_path, (name,))
     (predicted,) = study.probes()
     clock = iter(range(0, 1000, 3))
-    monkeypatch.setattr("toposcope.subjects.landscape.timed.time.perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("toposcope.subjects.landscape._timed.time.perf_counter", lambda: float(next(clock)))
     (timed,) = study.of(open_series(str(run))).probes()
     shapes = [(8, 8)]
     assert timed.source.slowness > 1.0  # a pass of three seconds, of a tiny model

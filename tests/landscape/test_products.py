@@ -12,10 +12,10 @@ from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
 from toposcope.core.errors import InputError
 from toposcope.models import Batch, Objective
+from toposcope.models._pretrained import TransformersModel
+from toposcope.models._twice import twice_differentiable
 from toposcope.models.curvature import GaussNewtonProduct, HessianProduct
 from toposcope.models.gpt import GPTModel
-from toposcope.models.pretrained import TransformersModel
-from toposcope.models.twice import twice_differentiable
 from toposcope.subjects.landscape.geometry.cost import ComputeCost, refuse_above
 
 
@@ -122,7 +122,7 @@ def test_a_llamas_product_is_torchs_own(monkeypatch) -> None:
     objective = Objective(TransformersModel.of_module(small("llama").double()), Batch.of(windows()))
     vector = torch.randn(objective.n_parameters, dtype=torch.float64, generator=torch.manual_seed(1))
     own = HessianProduct(objective)(vector)
-    monkeypatch.setattr("toposcope.models.twice.twice_differentiable", lambda: sdpa_kernel(SDPBackend.MATH))
+    monkeypatch.setattr("toposcope.models._twice.twice_differentiable", lambda: sdpa_kernel(SDPBackend.MATH))
     torch.testing.assert_close(own, HessianProduct(objective)(vector), atol=1e-12, rtol=1e-12)
     assert float(own.abs().max()) > 1.0
 

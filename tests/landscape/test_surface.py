@@ -10,8 +10,8 @@ from tests.landscape.conftest import tiny_objective
 from tests.models.test_objective import small, windows
 from toposcope.core.errors import InputError
 from toposcope.models import Batch, Objective
+from toposcope.models._pretrained import TransformersModel
 from toposcope.models.curvature import HessianProduct
-from toposcope.models.pretrained import TransformersModel
 from toposcope.subjects.landscape.geometry import surface as module
 from toposcope.subjects.landscape.geometry.directions import (
     hessian_directions,

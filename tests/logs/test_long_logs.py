@@ -16,7 +16,8 @@ from toposcope.cli.main import main
 from toposcope.core.errors import SourceError
 from toposcope.logs import read_log
 from toposcope.logs import records as recorded
-from toposcope.logs.dialects import json_files, plain_text, shapes
+from toposcope.logs.dialects import _shapes as shapes
+from toposcope.logs.dialects import json_files, plain_text
 from toposcope.logs.records import BEGINS_AGAIN, MOST_COLUMNS, Columns, parts, replaced
 
 LINES = (

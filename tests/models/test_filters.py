@@ -8,8 +8,8 @@ import torch
 
 from tests.models.test_objective import small, windows
 from toposcope.models import Batch, Objective
-from toposcope.models.filters import Filters, filters_of
-from toposcope.models.pretrained import TransformersModel
+from toposcope.models._filters import Filters, filters_of
+from toposcope.models._pretrained import TransformersModel
 from toposcope.sources import open_series
 from toposcope.sources.names import family_of, place
 from toposcope.subjects.landscape.geometry.directions import random_directions

@@ -10,10 +10,10 @@ import torch
 
 from toposcope.core.errors import InputError
 from toposcope.models import Batch, ModelLoader, Objective
+from toposcope.models._pretrained import TransformersModel
 from toposcope.models.curvature import HessianProduct
 from toposcope.models.gpt import GPTModel
 from toposcope.models.loading import model_of
-from toposcope.models.pretrained import TransformersModel
 from toposcope.sources import open_series
 from toposcope.training.model import GPT
 from toposcope.training.shapes import GPTShape

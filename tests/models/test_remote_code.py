@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from tests.patience import PATIENCE
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.core.errors import SourceError
-from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
+from toposcope.models._pretrained import TransformersModel, config_and_tokenizer
 
 MODEL_CODE = """
 from pathlib import Path

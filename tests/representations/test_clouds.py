@@ -12,10 +12,10 @@ from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint, Diagram
 from toposcope.models.texts import load_texts
 from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.probes._attention import attention_h0
+from toposcope.subjects.representations.probes._null import gaussian_twins
 from toposcope.subjects.representations.probes.across_layers import carried_over, linear_cka
-from toposcope.subjects.representations.probes.attention import attention_h0
 from toposcope.subjects.representations.probes.clouds import measure_layer
-from toposcope.subjects.representations.probes.null import gaussian_twins
 from toposcope.subjects.representations.probes.reduce import reduce_cloud
 
 

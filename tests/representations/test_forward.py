@@ -8,7 +8,7 @@ import torch
 
 from tests.representations.conftest import TEXTS, write_causal_model
 from toposcope.core.errors import InputError, SourceError
-from toposcope.models.pretrained import TransformersModel
+from toposcope.models._pretrained import TransformersModel
 from toposcope.subjects.representations.forward import (
     StateReading,
     _batches,

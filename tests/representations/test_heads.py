@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from toposcope.models.pretrained import TransformersModel  # noqa: E402
+from toposcope.models._pretrained import TransformersModel  # noqa: E402
 from toposcope.subjects.representations.forward import StateReading, read  # noqa: E402
 
 from .conftest import write_tokenizer  # noqa: E402

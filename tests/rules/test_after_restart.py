@@ -11,7 +11,7 @@ import pytest
 from toposcope.api import check
 from toposcope.logs import read_log
 from toposcope.logs.remarks import LOOK, NOTICED, Remark
-from toposcope.rules.after_restart import after_restarts
+from toposcope.rules._after_restart import after_restarts
 from toposcope.rules.judged_run import JudgedRun
 
 LINE = {

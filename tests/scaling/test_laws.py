@@ -14,8 +14,8 @@ from toposcope.scaling import (
     flops_per_token,
     screen_points,
 )
+from toposcope.scaling._robust import HUBER_DELTA, huber_objective
 from toposcope.scaling.laws import _FORMS
-from toposcope.scaling.robust import HUBER_DELTA, huber_objective
 
 BESIROGLU = {
     "E": (1.8172, 0.03), "A": (482.01, 124.58), "B": (2085.43, 1293.23), "alpha": (0.3478, 0.02),

@@ -17,9 +17,9 @@ from toposcope.core.errors import StoreError
 from toposcope.store import Store, inside
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.follow import Follower
 from toposcope.watch.journal import Journal
-from toposcope.watch.sidecar import Sidecar
 
 OPTIONS = WeightOptions(points=20, draws=1, nulls=1)
 SECONDS = 60

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.analysis_rates import packed
+from toposcope.statistics.trends._nulls import NULLS
 from toposcope.statistics.trends.calibration import (
     TESTS,
     VERDICT,
@@ -19,7 +20,6 @@ from toposcope.statistics.trends.calibration import (
     true_rates,
 )
 from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
-from toposcope.statistics.trends.nulls import NULLS
 from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 
 GRIDS = {name: steps for name, (steps, _) in _packaged().items()}

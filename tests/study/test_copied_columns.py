@@ -12,8 +12,8 @@ import pytest
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.logs.copies import copies, rounding
+from toposcope.study._plain import plain_table
 from toposcope.study.analysis import analysis_of
-from toposcope.study.plain import plain_table
 
 STEP = np.arange(0, 5001, 100)
 LOSS, OF_STEP = "a function of the loss", "a function of the step"

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from toposcope.cli.main import main
-from toposcope.logs import history_copies
+from toposcope.logs import _history_copies as history_copies
 from toposcope.study import tables
 
 

@@ -11,7 +11,7 @@ import pytest
 from toposcope.cli.main import main
 from toposcope.core.errors import InputError
 from toposcope.study import replicate_table
-from toposcope.study.plain import plain_table
+from toposcope.study._plain import plain_table
 from toposcope.study.trends.verdicts import Draws, trend_table
 
 STEP = np.arange(0, 3001, 100)

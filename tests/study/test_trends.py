@@ -17,9 +17,10 @@ from toposcope.core.errors import InputError
 from toposcope.statistics import correlations as stat
 from toposcope.statistics.trends import innovations
 from toposcope.statistics.trends import resampling as res
+from toposcope.statistics.trends._coincidences import folded, folded_bar, freed
+from toposcope.statistics.trends._nulls import NULLS, null_pairs, planted_pairs
 from toposcope.statistics.trends.alignment import alignment_interval, alignment_tail, standardised
 from toposcope.statistics.trends.basis import core_trends, trend_family
-from toposcope.statistics.trends.coincidences import folded, folded_bar, freed
 from toposcope.statistics.trends.innovations import (
     Innovations,
     innovation_test,
@@ -28,7 +29,6 @@ from toposcope.statistics.trends.innovations import (
     scores,
 )
 from toposcope.statistics.trends.joint import WIDER, joint_test
-from toposcope.statistics.trends.nulls import NULLS, null_pairs, planted_pairs
 from toposcope.statistics.trends.refusals import (
     ONE_PERIOD,
     ONE_STRETCH,

@@ -16,7 +16,8 @@ import pytest
 from toposcope import analyze
 from toposcope.core.forms import lag_cell
 from toposcope.page.tables import families_table
-from toposcope.statistics.trends import refusals, sweeps
+from toposcope.statistics.trends import _sweeps as sweeps
+from toposcope.statistics.trends import refusals
 from toposcope.statistics.trends import simulators as sim
 from toposcope.statistics.trends.basis import trend_family
 from toposcope.statistics.trends.innovations import innovation_test, scores

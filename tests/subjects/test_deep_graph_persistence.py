@@ -18,8 +18,8 @@ from toposcope.sources.projections import projection_of
 from toposcope.subjects.snapshot import RunReader
 from toposcope.subjects.weights.features import DEEP, DEEP_EXCESS, DEEP_PERSISTENCE, DEEP_SHUFFLED
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.subjects.weights.probes._composed import Composition
 from toposcope.subjects.weights.probes.by_name import named
-from toposcope.subjects.weights.probes.composed import Composition
 from toposcope.subjects.weights.probes.graph_persistence import DeepGraphPersistence
 from toposcope.topology import deep_graph_persistence
 

@@ -19,7 +19,7 @@ from toposcope.subjects.base import Measured, Probe
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.shapes import median_distance
 from toposcope.subjects.snapshot import BATCH_BYTES, RunReader, batches
-from toposcope.subjects.weights.clouds import pooled_draws, row_draws
+from toposcope.subjects.weights._clouds import pooled_draws, row_draws
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.subjects.weights.presets import preset
 from toposcope.subjects.weights.probes import trajectory

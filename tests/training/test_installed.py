@@ -10,8 +10,8 @@ from tokenizers import Tokenizer, decoders
 from toposcope.core.errors import InputError
 from toposcope.recipes import load_training_recipe
 from toposcope.training import corpus as corpora
+from toposcope.training._installed import END, installed_text
 from toposcope.training.corpus import Corpus, load_corpus
-from toposcope.training.installed import END, installed_text
 from toposcope.training.tokens import tokenize
 
 

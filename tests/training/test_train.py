@@ -381,7 +381,7 @@ def test_subword_runs_keep_their_tokenizer(small_text: Path, tmp_path: Path) -> 
 def test_a_worker_that_dies_is_reported(small_recipe: str, tmp_path: Path) -> None:
     """The script hands its workers something that ends them: it travels by value."""
     script = (
-        "import os, sys; from toposcope.training import pool, train\n"
+        "import os, sys; from toposcope.training import _pool as pool, train\n"
         "def ended(data):\n"
         "    os._exit(9)\n"
         "pool._trainer = ended\n"

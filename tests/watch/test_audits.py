@@ -16,10 +16,10 @@ from toposcope.sources.coverage import Coverage
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.watch import audits
-from toposcope.watch.audits import REST, FolderAudit, _gone
+from toposcope.watch import _audits as audits
+from toposcope.watch._audits import REST, FolderAudit, _gone
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.follow import Follower
-from toposcope.watch.sidecar import Sidecar
 
 OPTIONS = WeightOptions(points=20, draws=1, nulls=1)
 

@@ -8,8 +8,8 @@ from safetensors.numpy import save_file
 
 from toposcope.core.errors import InputError
 from toposcope.core.types import Checkpoint
+from toposcope.watch._retained import retain
 from toposcope.watch.follow import Follower, stamps, tracker_step
-from toposcope.watch.retained import retain
 from toposcope.watch.segments import Segments
 
 

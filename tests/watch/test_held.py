@@ -13,9 +13,9 @@ from toposcope.cli.main import main
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.watch import retained
+from toposcope.watch import _retained as retained
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.follow import Follower
-from toposcope.watch.sidecar import Sidecar
 
 torch = pytest.importorskip("torch")
 

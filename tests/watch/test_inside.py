@@ -20,9 +20,9 @@ from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
+from toposcope.watch._weights_here import why_refused
 from toposcope.watch.inside import Monitor
 from toposcope.watch.journal import Journal
-from toposcope.watch.weights_here import why_refused
 
 torch = pytest.importorskip("torch")
 

@@ -20,9 +20,9 @@ from toposcope.store import Store
 from toposcope.study.odd_measured import matrices_changed, odd_of_store
 from toposcope.study.published import NOTHING
 from toposcope.watch.loss_health import HealthWatch
+from toposcope.watch.page._picture import HEIGHT, lines
 from toposcope.watch.page.answers import answers, losses
 from toposcope.watch.page.live import Live
-from toposcope.watch.page.picture import HEIGHT, lines
 from toposcope.watch.page.show import fragment
 from toposcope.watch.watching import Watching, WatchOptions
 

@@ -12,11 +12,11 @@ from safetensors.numpy import save_file
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.follow import Follower
 from toposcope.watch.journal import Event, Journal
 from toposcope.watch.loss_health import with_passed
 from toposcope.watch.losses import LossFile
-from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.watchman import Watchman
 
 OPTIONS = WeightOptions(points=20, draws=1, nulls=1)

@@ -18,14 +18,14 @@ from toposcope.subjects.text_request import TextRequest
 from toposcope.subjects.weights.measurement import of_weights
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution
-from toposcope.watch import audits
+from toposcope.watch import _audits as audits
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.follow import Follower
 from toposcope.watch.journal import Event, Journal
 from toposcope.watch.loss_health import with_passed
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment
 from toposcope.watch.resumes import latest_answers, lines_of_answers
-from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.watching import Watching, WatchOptions
 from toposcope.watch.watchman import Watchman
 

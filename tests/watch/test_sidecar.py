@@ -11,13 +11,13 @@ from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.budget import Budget
 from toposcope.watch.follow import Follower
 from toposcope.watch.growing import take_turn
 from toposcope.watch.journal import Journal
 from toposcope.watch.lock import locked
 from toposcope.watch.session import LiveStore
-from toposcope.watch.sidecar import Sidecar
 
 OPTIONS = WeightOptions(points=20, draws=1, nulls=1)
 PROBES = weight_probes(["baselines", "distances"], OPTIONS)

@@ -14,9 +14,9 @@ from toposcope.cli.main import main
 from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.follow import Follower, tracker_step
 from toposcope.watch.journal import Journal
-from toposcope.watch.sidecar import Sidecar
 
 OPTIONS = WeightOptions(points=20, draws=1, nulls=1)
 PROBES = weight_probes(["updates"], OPTIONS)

@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import toposcope as ts
-from toposcope.subjects.representations.probes.null import gaussian_twins
+from toposcope.subjects.representations.probes._null import gaussian_twins
 
 generator = np.random.default_rng(0)
 centres = 3 * generator.normal(size=(4, 8))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toposcope.cli.forecast_lines import (
+from toposcope.cli._forecast_lines import (
     listed,
     record,
     show_ablation,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 
-from toposcope.core.calls import call
+from toposcope.core._calls import call
 
 # One state for the process and no context variable: the threads of the live page write messages, too.
 _typed = False

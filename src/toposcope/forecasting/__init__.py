@@ -15,14 +15,14 @@ from toposcope.logs.curve import Curve, curve_from_metrics
 from toposcope.logs.schedule import Schedule, constant, cosine, drop, read_schedule, stable_decay
 
 if TYPE_CHECKING:
+    from toposcope.forecasting._planned import forecast_planned
     from toposcope.forecasting.auto import Auto
     from toposcope.forecasting.families import LastValue
     from toposcope.forecasting.laws import fit_law
-    from toposcope.forecasting.planned import forecast_planned
 
 __all__ = [
     "Auto", "Curve", "Forecast", "Forecaster", "LastValue", "Point", "Schedule", "constant", "cosine",
     "curve_from_metrics", "drop", "fit_law", "forecast", "forecast_planned", "read_schedule", "stable_decay",
 ]  # fmt: skip
-_LAZY = {"auto": ["Auto"], "families": ["LastValue"], "laws": ["fit_law"], "planned": ["forecast_planned"]}
+_LAZY = {"auto": ["Auto"], "families": ["LastValue"], "laws": ["fit_law"], "_planned": ["forecast_planned"]}
 __getattr__, _, _ = lazy_loader.attach(__name__, submod_attrs=_LAZY)

@@ -111,14 +111,14 @@ def _begun(seen: Curve) -> Schedule | None:
     """Return the plan that a logged rate shows once its decay has begun; None if another is known."""
     if seen.schedule is not None or not np.isfinite(seen.rate).any():
         return None
-    from toposcope.forecasting.begun_decay import continued
+    from toposcope.forecasting._begun_decay import continued
 
     return continued(seen)
 
 
 def _beyond(method: Forecaster, seen: Curve, siblings: Sequence[Curve], share: float) -> tuple[float, str]:
     """Return what widens the interval of a run beyond the sizes of all its siblings, and the note on it."""
-    from toposcope.forecasting import beyond
+    from toposcope.forecasting import _beyond as beyond
 
     distances = [
         (test.error, beyond.distance(curve, rest))

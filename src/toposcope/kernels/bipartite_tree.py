@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from toposcope.core.threads import row_blocks, run_blocks
-from toposcope.kernels.bipartite_rest import finish
+from toposcope.kernels._bipartite_rest import finish
 from toposcope.kernels.bipartite_scan import SERIAL_BELOW, Edges, collected, descending, joined, sample_keys
 from toposcope.kernels.small_tree import SMALL, prim_each, small_tree
 from toposcope.kernels.union_find import kruskal

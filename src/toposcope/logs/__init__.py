@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from toposcope.logs.log import Log
-from toposcope.logs.reading import (
+from toposcope.logs._reading import (
     is_log,
     label_of,
     log_of_runs,
@@ -13,6 +12,7 @@ from toposcope.logs.reading import (
     unchecked_log,
     with_index,
 )
+from toposcope.logs.log import Log
 from toposcope.logs.run import Run
 
 __all__ = [

@@ -9,7 +9,7 @@ A column is a function of a target if one of these holds over all runs together,
   reciprocal.
 
 - history: it is the running minimum, maximum or mean of the target, the mean of a window, an exponential
-  average, or the target some rows earlier or later (`logs/history_copies.py`).
+  average, or the target some rows earlier or later (`logs/_history_copies.py`).
 
 - name: every word of it says training loss, however it was averaged.
 
@@ -295,7 +295,7 @@ def _line(x: np.ndarray, y: np.ndarray, dx: np.ndarray, dy: np.ndarray) -> bool:
 
 def _of_history(table: _Arrays, column: str, targets: Sequence[str]) -> str:
     """Return of which target's history a column is made, and how; "" for none."""
-    from toposcope.logs.history_copies import history_of
+    from toposcope.logs._history_copies import history_of
 
     for target in targets:
         rows = table.given(target, column)

@@ -111,7 +111,7 @@ def lines(blob: Blob, notes: list[str] | None = None) -> Iterator[str]:
         first = _read(file, PIECE, blob.label, notes)
         coding = coding_of(first[:HEAD])
         if coding == "utf-8" and not first.isascii():
-            from toposcope.logs.encodings import coding_without_mark
+            from toposcope.logs._encodings import coding_without_mark
 
             coding = coding_without_mark(first)
         decode = codecs.getincrementaldecoder(coding)(errors="replace").decode

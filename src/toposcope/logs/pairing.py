@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from toposcope.core.forms import listed
-from toposcope.logs.agreement import LEAST, disagreement, fullest, losses_in
+from toposcope.logs._agreement import LEAST, disagreement, fullest, losses_in
 
 _MOST_NAMED = 4
 

@@ -36,8 +36,8 @@ def placed(run: Run) -> Run:
     The step is, in this order, a step that never falls, a step or a place within the epoch, the number at the
     begin of a line, the epoch, and what a line above names. What falls where the epoch rises is counted on.
     """
+    from toposcope.logs._phases import in_phases
     from toposcope.logs.evaluations import announced_apart, phases_apart
-    from toposcope.logs.phases import in_phases
 
     table = _by_epoch_of(announced_apart(phases_apart(run.table, HELD), HELD, NOT_A_NUMBER))
     roles = losses_of(table)
@@ -208,7 +208,7 @@ def _steps(table: pd.DataFrame, name: str, trained: np.ndarray) -> tuple[np.ndar
     values = table[name].to_numpy(float)
     planned = _of(table, name, trained)
     if ROUNDED in table and name in (PLACED + STEP, PLACED + GLOBAL):
-        from toposcope.logs.rounded_steps import unrounded
+        from toposcope.logs._rounded_steps import unrounded
 
         epoch = _column(table, EPOCH)
         counters = {"epoch": epoch, **{str(c): _visible(table)[c].to_numpy(float) for c in _visible(table)}}

@@ -8,12 +8,12 @@ from dataclasses import replace
 from toposcope.core.errors import NoLogError, SourceError
 from toposcope.core.wording import option
 from toposcope.files.blobs import Blob
+from toposcope.logs._sizes import Size, with_size
 from toposcope.logs.dialects.dialect import TextDialect
 from toposcope.logs.lines import lines
 from toposcope.logs.meanings import meaning
 from toposcope.logs.records import collected
 from toposcope.logs.run import Run
-from toposcope.logs.sizes import Size, with_size
 from toposcope.logs.text_lines import Ranks, TextLines, has_comma, unranked, unwrapped
 
 SURE = 50

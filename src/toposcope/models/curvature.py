@@ -166,7 +166,7 @@ class Product(ABC):
     def _graph(self, index: int, part: BatchPart) -> Any:
         if index in self._graphs:
             return self._graphs[index]
-        from toposcope.models.twice import twice_differentiable
+        from toposcope.models._twice import twice_differentiable
 
         with twice_differentiable():
             if self._graphs_fit is None:

@@ -146,7 +146,7 @@ class GPTModel:
         self, parameters: Mapping[str, torch.Tensor], ids: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """Return `token_losses` at several parameters at once, (points, batch, length - 1)."""
-        from toposcope.models.gpt_batched import token_losses_at
+        from toposcope.models._gpt_batched import token_losses_at
 
         return token_losses_at(self._model.shape, parameters, ids) * mask[:, 1:]
 

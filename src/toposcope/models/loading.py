@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from toposcope.core.errors import InputError, SourceError
 from toposcope.core.types import Checkpoint
 from toposcope.core.wording import command, option
+from toposcope.models._pretrained import TransformersModel, config_and_tokenizer
 from toposcope.models.gpt import GPTModel, recipe_shape
-from toposcope.models.pretrained import TransformersModel, config_and_tokenizer
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, is_run_folder
 

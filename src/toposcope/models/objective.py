@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from toposcope.core.errors import InputError
+from toposcope.models._filters import Filters, filters_of
 from toposcope.models.batch import Batch
-from toposcope.models.filters import Filters, filters_of
 from toposcope.models.protocol import full_precision, with_parameters
 from toposcope.sources.names import family_of, place
 

@@ -17,7 +17,7 @@ from toposcope.core.drawing.rendering import TracedCurve
 from toposcope.core.errors import InputError
 from toposcope.core.legible import legible, shown
 from toposcope.core.tabular import escape_markdown
-from toposcope.page.cited import cited
+from toposcope.page._cited import cited
 from toposcope.page.glossary import FirstUses, anchor, defined
 from toposcope.page.parts import Page
 from toposcope.study.findings.summary import KINDS, WORDS

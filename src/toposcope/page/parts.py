@@ -15,9 +15,9 @@ from toposcope.core.lines import left_out_of_means
 from toposcope.core.plugins import spared
 from toposcope.core.tabular import Table
 from toposcope.files.formats.adapter import names_adapter
+from toposcope.page._plain import tables_on_page
 from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
-from toposcope.page.plain import tables_on_page
 from toposcope.page.roster import figures_of
 from toposcope.study.findings import Finding, Findings, words
 from toposcope.study.findings.summary import BAD, FirstScreen

@@ -13,8 +13,8 @@ from typing import Any
 
 from toposcope.core.errors import RecipeError
 from toposcope.core.wording import command, option
-from toposcope.recipes import toml_text
-from toposcope.recipes.strict import build, nearest
+from toposcope.recipes import _toml_text as toml_text
+from toposcope.recipes._strict import build, nearest
 
 TASKS = ("language", "modular-addition")
 TOKENIZERS = ("characters", "bpe", "byte-bpe")

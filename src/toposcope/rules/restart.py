@@ -31,7 +31,7 @@ class Restart(Rule):
 
             remarks += [restart.remark() for restart in trained_twice(run)]
         if run.restarts:
-            from toposcope.rules.after_restart import after_restarts
+            from toposcope.rules._after_restart import after_restarts
 
             remarks += [restart.remark() for restart in after_restarts(run)]
         return remarks

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from toposcope.core.observations import Finding
     from toposcope.logs.remarks import Remark
-    from toposcope.runs.figure import CheckedCurve, CheckMark
+    from toposcope.runs._figure import CheckedCurve, CheckMark
 
 _MOST_NAMED, _MOST_SHARED = 5, 3
 """The most runs, and shared remarks, that a line names; the others are counted."""
@@ -173,7 +173,7 @@ class Check:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each run's loss with what was found on it, and its forecast to the end; return the axes."""
-        from toposcope.runs.figure import draw_checked
+        from toposcope.runs._figure import draw_checked
 
         return draw_checked([_curve(run) for run in self.runs], ax)
 
@@ -252,7 +252,7 @@ def _curve(run: RunCheck) -> CheckedCurve:
     """Return the curve of a run with its marks, and with its forecast if the answer has one."""
     import numpy as np
 
-    from toposcope.runs.figure import CheckedCurve
+    from toposcope.runs._figure import CheckedCurve
 
     step, loss = (np.empty(0), np.empty(0)) if run.logged is None else run.logged
     remarks = (*run.judgement.grounds, *run.judgement.noticed)
@@ -272,7 +272,7 @@ def _curve(run: RunCheck) -> CheckedCurve:
 
 
 def _mark(ground: Remark, step: float) -> CheckMark:
-    from toposcope.runs.figure import CheckMark
+    from toposcope.runs._figure import CheckMark
 
     audit = ground.sentence.startswith(("checkpoint", "audit"))
     what = "audit" if audit else "alarm" if is_alarm(ground.kind) else "health"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
 from toposcope.core.forms import listed as in_words
-from toposcope.runs.answering import CheckSettings, ReadRun, answer_of
+from toposcope.runs._answering import CheckSettings, ReadRun, answer_of
 from toposcope.runs.checked import Check, worst_first
 from toposcope.runs.run_check import RunCheck
 
@@ -116,7 +116,7 @@ go back to a checkpoint before step 301
     others: list[Curve] = []
     problems: list[str] = []
     if beside:
-        from toposcope.runs.several import finished_siblings
+        from toposcope.runs._several import finished_siblings
 
         others, problems = finished_siblings(beside, reading)
     contents, unread = _contents(given, reading, of_store)
@@ -129,7 +129,7 @@ go back to a checkpoint before step 301
     settings = CheckSettings(reading, tuple(others), level, named)
     gone: tuple[str, ...] = ()
     if without:
-        from toposcope.runs.several import left_out
+        from toposcope.runs._several import left_out
 
         gone = left_out(without, [pair for place in contents for pair in _called(place).items()])
     read = [run for place in contents for run in _read(place, settings, gone)]
@@ -143,12 +143,12 @@ go back to a checkpoint before step 301
         raise InputError(f"{contents[0].name}: no run has a row or a checkpoint; give its log")
     problems = [*unread, *(problem for place in contents for problem in _problems(place)), *problems]
     if len(runs) > 1:
-        from toposcope.runs.odd_runs import with_odd
+        from toposcope.runs._odd_runs import with_odd
 
         runs = with_odd(runs, contents)
     separate = ""
     if len(settings.curves) + len(others) > 1:
-        from toposcope.runs.several import beside_siblings, separate_groups
+        from toposcope.runs._several import beside_siblings, separate_groups
 
         runs = beside_siblings(runs, settings.curves, others)
         separate = separate_groups(settings.curves) if len(settings.curves) > 1 else ""

@@ -16,7 +16,7 @@ import pandas as pd
 from toposcope.core.forms import listed
 from toposcope.logs.belonging import kin
 from toposcope.logs.facts import SETTINGS, Stated
-from toposcope.runs.odd_settings import logged_differences
+from toposcope.runs._odd_settings import logged_differences
 from toposcope.statistics.odd import END, FEWEST, MOST_PART, NOISE, SPIKES, OddRun, odd_runs
 
 _BY = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.seeding import rng
-from toposcope.scaling.robust import HUBER_DELTA, Law, RobustFit, fit_robust, polish
+from toposcope.scaling._robust import HUBER_DELTA, Law, RobustFit, fit_robust, polish
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toposcope.core.observations import AuditFinding
-from toposcope.sources.audit_alone import first_values
+from toposcope.sources._audit_alone import first_values
 from toposcope.sources.audit_content import content
 from toposcope.sources.audit_evidence import SMALL, StepEvidence, TensorEvidence
 from toposcope.sources.experts import experts

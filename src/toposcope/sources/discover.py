@@ -34,6 +34,8 @@ from toposcope.files.trainer_state import stated_step, trainer_state, training_f
 from toposcope.logs import history
 from toposcope.logs.metrics import empty, tidy
 from toposcope.logs.run_folder import parquet_parts
+from toposcope.sources._logs_beside import with_logs_beside
+from toposcope.sources._stated import facts_of, stated_rows
 from toposcope.sources.cache import is_cache, run_of_cache, source_of_cache, whole_of_cache
 from toposcope.sources.entries import (
     Entry,
@@ -49,7 +51,6 @@ from toposcope.sources.entries import (
     with_shared_names,
     with_tokens,
 )
-from toposcope.sources.logs_beside import with_logs_beside
 from toposcope.sources.search import (
     FREE_DEPTH,
     ExhaustedError,
@@ -59,7 +60,6 @@ from toposcope.sources.search import (
     refuse_ranks,
     with_unique_names,
 )
-from toposcope.sources.stated import facts_of, stated_rows
 from toposcope.sources.unseen import UnseenWeights, unseen_weights
 
 __all__ = ["Entry", "Source", "Unread", "base_name", "discover", "open_folder", "rename"]

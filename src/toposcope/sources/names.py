@@ -88,7 +88,7 @@ class NameRule:
     fused: Fused | None = None
     transposed: bool = False
     """Whether it is stored as (inputs, outputs). For a module in memory, its layers decide
-    (`models/filters.py`)."""
+    (`models/_filters.py`)."""
     part: str = ""
     """What it is in its block: "q", "k", "v" (which can be split into heads), "o", "gate", "up" or "down"; or
     "token" for the embedding of the tokens."""

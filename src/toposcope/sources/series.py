@@ -20,6 +20,7 @@ from toposcope.core.observations import NOT_LOOKED_AT, AuditFinding
 from toposcope.core.types import Checkpoint, Matrix, RunRecord
 from toposcope.files.formats.reader import Reader
 from toposcope.logs import history
+from toposcope.sources._described import described
 from toposcope.sources.content import (
     Signature,
     check_finite,
@@ -27,7 +28,6 @@ from toposcope.sources.content import (
     signature,
     tensor_hash,
 )
-from toposcope.sources.described import described
 from toposcope.sources.discover import Entry, Source, Unread, base_name
 from toposcope.sources.matrices import is_vector, is_weight, stream_matrices, stream_vectors, why_skipped
 from toposcope.sources.memory import Tensors, derived_entry

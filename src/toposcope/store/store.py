@@ -15,7 +15,8 @@ from toposcope.core.errors import StoreError
 from toposcope.core.observations import AuditFinding
 from toposcope.core.types import Checkpoint, Feature, Row, RunRecord, Status
 from toposcope.store import columns, inside, log, newest, part_faults, parts
-from toposcope.store.guess import what_else
+from toposcope.store._guess import what_else
+from toposcope.store._reader import StoreReader
 from toposcope.store.held import HeldUnit
 from toposcope.store.manifest import (
     MANIFEST,
@@ -25,7 +26,6 @@ from toposcope.store.manifest import (
     read_manifest,
     write_manifest,
 )
-from toposcope.store.reader import StoreReader
 from toposcope.store.reading import steady
 from toposcope.store.schema import COMPANIONS, METRICS, REPLACED, SCHEMA_VERSION, TABLES
 from toposcope.store.units import KeptDiagram, Result, Unit, recipe_hash

@@ -20,10 +20,10 @@ from toposcope.runs.reading import planned_beside, table_names
 from toposcope.runs.without import without_runs
 from toposcope.store import Store
 from toposcope.store.manifest import read_manifest
+from toposcope.study._plain import NO_NUMBER, plain_table
 from toposcope.study.convergence import without_unconverged
 from toposcope.study.derived import with_derived
 from toposcope.study.merged_stores import Opened
-from toposcope.study.plain import NO_NUMBER, plain_table
 from toposcope.study.study import Study
 from toposcope.study.study_rows import StudyRows, rows_of_log
 from toposcope.study.table import SeriesTable, of_derived

@@ -13,10 +13,10 @@ from toposcope.core.errors import InputError, did_you_mean
 from toposcope.core.types import Kind, Scope, Use
 from toposcope.core.wording import renaming
 from toposcope.store.draws import counted, over_draws
+from toposcope.study._role_means import with_columns, with_role_means
 from toposcope.study.catalogue import CATALOGUE, describe, labels_in, leads_in, named_leads
 from toposcope.study.derived import with_derived
 from toposcope.study.efficiency import SMOOTH, add_targets, averaged
-from toposcope.study.role_means import with_columns, with_role_means
 from toposcope.study.targets import join_targets, own_losses, own_targets, target_labels
 
 KEYS = ("run", "step")

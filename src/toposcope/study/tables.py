@@ -22,13 +22,13 @@ from toposcope.runs.log_results import LogResults
 from toposcope.runs.odd import OddRuns
 from toposcope.statistics.trends.descriptive import DEFAULT_DRAWS, Draws
 from toposcope.store.draws import is_counted
+from toposcope.study._labels import Labels
 from toposcope.study.catalogue import column_of
 from toposcope.study.convergence import with_unconverged_named
 from toposcope.study.finals import finals_table, fits_table, scaling_table
 from toposcope.study.findings.base import Question
 from toposcope.study.forecasts.compare import COLUMNS as FORECASTS
 from toposcope.study.forecasts.compare import WORTH, forecast_table, worth_of_features
-from toposcope.study.labels import Labels
 from toposcope.study.odd_measured import odd_of_measured
 from toposcope.study.own import questions_of, tables_of
 from toposcope.study.published import NOTHING, PublishedRules

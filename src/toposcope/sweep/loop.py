@@ -93,7 +93,7 @@ class Execution:
             When ray is not installed, or nobody answers at the address.
         """
         if self.ray is not None:
-            from toposcope.sweep.cluster import check
+            from toposcope.sweep._cluster import check
 
             check(self.ray)
 
@@ -297,7 +297,7 @@ def _go(
                 progress.advance(note=note, failed=True, work=0.0)
 
         if execution.ray is not None:
-            from toposcope.sweep.cluster import on_ray
+            from toposcope.sweep._cluster import on_ray
 
             return on_ray(execution.ray, job, tasks, tell)
         if expectation.jobs > 1 and len(tasks) > 1:

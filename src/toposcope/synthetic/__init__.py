@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from toposcope.synthetic.exponents import (
+from toposcope.synthetic._exponents import (
     data_exponent,
     exponent_table,
     fitted_exponents,
     size_exponent,
     time_exponent,
 )
-from toposcope.synthetic.families import Family, drawn_family, write_families
+from toposcope.synthetic._families import Family, drawn_family, write_families
 from toposcope.synthetic.model import Spectrum, converged_loss, draw_problem, flow_losses
 from toposcope.synthetic.runs import SyntheticRecipe, SyntheticRun, simulate
 from toposcope.synthetic.write import write_family

@@ -16,6 +16,14 @@ on). A diagram is a `Diagram` or any array of shape (n, 2).
 from __future__ import annotations
 
 from toposcope.statistics.stopping import stopping_index as stopping_index
+from toposcope.topology._exchange import from_akriti as from_akriti
+from toposcope.topology._exchange import from_giotto as from_giotto
+from toposcope.topology._exchange import from_gudhi as from_gudhi
+from toposcope.topology._exchange import from_ripser as from_ripser
+from toposcope.topology._exchange import to_akriti as to_akriti
+from toposcope.topology._exchange import to_giotto as to_giotto
+from toposcope.topology._exchange import to_gudhi as to_gudhi
+from toposcope.topology._exchange import to_ripser as to_ripser
 from toposcope.topology.baselines import baselines as baselines
 from toposcope.topology.clouds import pooled_rows as pooled_rows
 from toposcope.topology.clouds import subsample as subsample
@@ -28,14 +36,6 @@ from toposcope.topology.dimension import twonn as twonn
 from toposcope.topology.distances import bottleneck as bottleneck
 from toposcope.topology.distances import matched_bars as matched_bars
 from toposcope.topology.distances import wasserstein as wasserstein
-from toposcope.topology.exchange import from_akriti as from_akriti
-from toposcope.topology.exchange import from_giotto as from_giotto
-from toposcope.topology.exchange import from_gudhi as from_gudhi
-from toposcope.topology.exchange import from_ripser as from_ripser
-from toposcope.topology.exchange import to_akriti as to_akriti
-from toposcope.topology.exchange import to_giotto as to_giotto
-from toposcope.topology.exchange import to_gudhi as to_gudhi
-from toposcope.topology.exchange import to_ripser as to_ripser
 from toposcope.topology.graph_persistence import deep_graph_persistence as deep_graph_persistence
 from toposcope.topology.graph_persistence import (
     shuffled_deep_graph_persistence as shuffled_deep_graph_persistence,

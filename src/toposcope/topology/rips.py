@@ -18,9 +18,9 @@ from toposcope.kernels.rips_cycles import shortest_cycles
 from toposcope.kernels.rips_edges import MAX_POINTS, RipsEdges, ends_of
 from toposcope.kernels.rips_h1 import h1_pairs
 from toposcope.kernels.rips_h2 import h2_pairs
+from toposcope.topology._graphs import edge_lengths, warn_of_mistakes
 from toposcope.topology.clouds import distance_matrix
 from toposcope.topology.components import components
-from toposcope.topology.graphs import edge_lengths, warn_of_mistakes
 from toposcope.topology.units import binary_exponent, scaled
 
 Bars = list[np.ndarray]

@@ -16,12 +16,12 @@ from toposcope.core.progress import Progress
 from toposcope.recipes import TrainingRecipe, load_training_recipe
 from toposcope.sources.layout import RunFolder, read_run
 from toposcope.training import files
+from toposcope.training._machine import machine_of
+from toposcope.training._pool import Outcome, TrainingJob, run_jobs
 from toposcope.training.corpus import load_corpus
 from toposcope.training.files import Metric
 from toposcope.training.grokking import modular_addition
-from toposcope.training.machine import machine_of
 from toposcope.training.outcome import Trained, TrainedRun
-from toposcope.training.pool import Outcome, TrainingJob, run_jobs
 from toposcope.training.shapes import GPTShape
 from toposcope.training.tokens import TokenData, read_tokenizer, tokenize
 

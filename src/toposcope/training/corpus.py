@@ -8,7 +8,7 @@ from pathlib import Path
 
 from toposcope.core.errors import InputError, MissingExtraError
 from toposcope.core.wording import option
-from toposcope.training.installed import NAME, installed_text
+from toposcope.training._installed import NAME, installed_text
 
 WIKITEXT_REPOSITORY = "Salesforce/wikitext"
 WIKITEXT_REVISION = "refs/convert/parquet"

@@ -26,12 +26,12 @@ from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import chosen
 from toposcope.subjects.weights.features import BASELINES, UPDATES
 from toposcope.subjects.weights.options import WeightOptions
+from toposcope.watch._weights_here import bytes_of, copied, placeholder, tensors_of, why_refused
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.watch.journal import FOLDER, Journal
 from toposcope.watch.lock import locked
 from toposcope.watch.losses import CompanionCopy, LossCopy
 from toposcope.watch.watchman import Watchman
-from toposcope.watch.weights_here import bytes_of, copied, placeholder, tensors_of, why_refused
 
 _LOG = logging.getLogger("toposcope")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from toposcope.store import inside
-from toposcope.watch.event_shape import is_event
+from toposcope.watch._event_shape import is_event
 
 FOLDER = "watch"
 """The folder of a store that holds its journal, and the links to the trainer's files."""

@@ -16,6 +16,7 @@ from toposcope.core.wording import option
 from toposcope.rules.replaying import Replays
 from toposcope.store import MANIFEST, Store
 from toposcope.store.manifest import kind_of_store
+from toposcope.watch._sidecar import Sidecar
 from toposcope.watch.budget import Budget
 from toposcope.watch.checked import Checked
 from toposcope.watch.coverage import not_judged
@@ -24,7 +25,6 @@ from toposcope.watch.judged import judged_runs
 from toposcope.watch.lock import locked
 from toposcope.watch.loss_health import HealthWatch, health_of, logs_of, with_passed
 from toposcope.watch.resumes import latest_answers
-from toposcope.watch.sidecar import Sidecar
 from toposcope.watch.sinks.summaries import Forwarder
 from toposcope.watch.watch_answer import WatchAnswer
 from toposcope.watch.watchman import Watchman

@@ -14,8 +14,8 @@ from toposcope.rules.judgement import judge
 from toposcope.rules.registry import assess
 from toposcope.rules.replaying import replay
 from toposcope.store import Result, Unit
+from toposcope.watch.page._background import Background
 from toposcope.watch.page.answers import named_rules, stages
-from toposcope.watch.page.background import Background
 from toposcope.watch.page.doing import Work, going
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment, page

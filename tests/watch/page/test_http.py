@@ -22,8 +22,8 @@ from toposcope.forecasting.unplanned import coverage
 from toposcope.store import Store
 from toposcope.watch.page import panels, traces
 from toposcope.watch.page import serve as serving
+from toposcope.watch.page._app import application
 from toposcope.watch.page.answers import answers, named_rules
-from toposcope.watch.page.app import application
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.show import fragment
 

@@ -11,7 +11,8 @@ import urllib.request
 
 import pytest
 
-from toposcope.watch.page import app, patience
+from toposcope.watch.page import _app as app
+from toposcope.watch.page import _patience as patience
 
 
 def _place(address):

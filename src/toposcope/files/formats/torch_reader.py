@@ -11,10 +11,10 @@ import numpy as np
 
 from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Blob
+from toposcope.files.formats._stated_losses import stated_losses
 from toposcope.files.formats.foreign import ForeignFormatError, optimizer_alone
 from toposcope.files.formats.inert import Record, brief
 from toposcope.files.formats.reader import Facts, TensorInfo, check_rows, find
-from toposcope.files.formats.stated_losses import stated_losses
 from toposcope.files.formats.torch_file import StoredTensor, TorchArchive, holds_tensors, tensors_of
 
 WEIGHTS = ("model_state_dict", "state_dict", "model", "module", "weights", "params")

@@ -16,13 +16,13 @@ from toposcope.files.formats.registry import OLMO_CORE
 from toposcope.files.formats.torch_file import TorchArchive
 from toposcope.files.formats.torch_reader import STEPS
 from toposcope.files.trainer_state import trainer_state
-from toposcope.files.training_state.beside import CHECKPOINTS, optimizers_beside, optimizers_in, own_state
-from toposcope.files.training_state.deepspeed_parts import deepspeed_folder, deepspeed_state
-from toposcope.files.training_state.distributed_parts import distributed_state
+from toposcope.files.training_state._beside import CHECKPOINTS, optimizers_beside, optimizers_in, own_state
+from toposcope.files.training_state._deepspeed_parts import deepspeed_folder, deepspeed_state
+from toposcope.files.training_state._distributed_parts import distributed_state
+from toposcope.files.training_state._nanotron_parts import is_nanotron_state, nanotron_state
+from toposcope.files.training_state._orbax_parts import orbax_state
 from toposcope.files.training_state.megatron_parts import is_megatron, megatron_state
-from toposcope.files.training_state.nanotron_parts import is_nanotron_state, nanotron_state
 from toposcope.files.training_state.nouns import OptimizerState, ScheduleState, TrainingState, as_number
-from toposcope.files.training_state.orbax_parts import orbax_state
 from toposcope.files.training_state.torch_parts import schedule_of
 
 OPTIMIZERS = ("optimizer", "optimizer_state_dict", "optimizer_states", "optimizer_state", "optimizers",

@@ -12,7 +12,7 @@ import numpy as np
 from toposcope.core.errors import SourceError
 from toposcope.files.formats.reader import WEIGHT_DTYPES
 from toposcope.files.formats.torch_file import StoredTensor, TorchArchive, UnreadTensor
-from toposcope.files.training_state.factored import COLUMNS, ROWS, from_factors
+from toposcope.files.training_state._factored import COLUMNS, ROWS, from_factors
 from toposcope.files.training_state.nouns import (
     OptimizerState,
     ParameterGroup,

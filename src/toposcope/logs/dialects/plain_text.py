@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from toposcope.logs.dialects.keras_bars import whole_bars
+from toposcope.logs.dialects._keras_bars import whole_bars
 from toposcope.logs.dialects.pairs import LONG_NUMBER as NUMBER
 from toposcope.logs.dialects.phrases import (
     EPOCH,
@@ -28,7 +28,7 @@ from toposcope.logs.dialects.phrases import (
 from toposcope.logs.records import HEADING, HELD, LEADING, NOT_A_NUMBER, OF, PLACED, ROUNDED, number
 
 if TYPE_CHECKING:
-    from toposcope.logs.dialects.shapes import LineNumbers
+    from toposcope.logs.dialects._shapes import LineNumbers
 
 _LONGEST = 4096
 """Only these first characters of a line are read, so a hostile line takes no longer than a real one."""
@@ -91,8 +91,8 @@ _WORDS = (
 
 def records(lines: Iterable[str]) -> Iterator[dict[str, float]]:
     """Yield the numbers of each line with a loss, and where the line or an earlier one says that it is."""
+    from toposcope.logs.dialects._shapes import LineShapes
     from toposcope.logs.dialects.sentences import separate
-    from toposcope.logs.dialects.shapes import LineShapes
     from toposcope.logs.evaluations import ANNOUNCED, EVALUATION, PHASE
 
     shapes = LineShapes(_read)
@@ -163,8 +163,8 @@ def line_numbers(line: str) -> Mapping[str, float]:
 
 def _read(line: str, title: str) -> LineNumbers:
     """Return what a line below a title says; for `shapes`, no rule may ask which digits a number has."""
+    from toposcope.logs.dialects._shapes import LineNumbers
     from toposcope.logs.dialects.sentences import in_pairs, is_foreign
-    from toposcope.logs.dialects.shapes import LineNumbers
     from toposcope.logs.evaluations import announces, phase_of
 
     if not any(word in line for word in _WORDS) and not is_foreign(line[:_LONGEST]):

@@ -30,7 +30,7 @@ _PAIR = re.compile(
 
 def records(lines: Iterable[str]) -> Iterator[Record]:
     """Yield the numbers each time the training's bar is drawn; the last drawing of a step counts."""
-    from toposcope.logs.dialects.bar_steps import BATCH, BEFORE
+    from toposcope.logs.dialects._bar_steps import BATCH, BEFORE
 
     first: float | None = None
     last: dict[str, float] = {}  # where the bar was drawn last
@@ -72,14 +72,14 @@ def _held_out(line: str) -> dict[str, float]:
 
 def _end_of_epoch(match: re.Match[str]) -> Iterator[Record]:
     """Yield what Lightning says at the end of an epoch: the steps, and a held-out loss if it has one."""
-    from toposcope.logs.dialects.bar_steps import ENDS
+    from toposcope.logs.dialects._bar_steps import ENDS
 
     held = {"val_loss": number(match[4])} if match[4] and "loss" in match[3] and "val" in match[3] else {}
     yield {**held, "step": float(match[2]), "epoch": float(match[1]), ENDS: float(match[2])}
 
 
 def _in_steps(run: Run) -> Run:
-    from toposcope.logs.dialects.bar_steps import in_steps
+    from toposcope.logs.dialects._bar_steps import in_steps
 
     return in_steps(run)
 

@@ -105,7 +105,7 @@ def names_beside(body: str, between: str) -> list[str]:
     count = len(rows[0]) if rows else 0
     if count < 3 or not all(len(row) == count and all(map(is_number, row)) for row in rows):
         return []
-    from toposcope.logs.dialects.bare_columns import names_of
+    from toposcope.logs.dialects._bare_columns import names_of
 
     return names_of(np.array([[number(field) for field in row] for row in rows]))
 

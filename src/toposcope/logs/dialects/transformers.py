@@ -11,13 +11,13 @@ from toposcope.logs.run import Run
 
 
 def _records(lines: Iterable[str]) -> Iterator[Record]:
-    from toposcope.logs.dialects.trainer_records import records
+    from toposcope.logs.dialects._trainer_records import records
 
     return records(lines)
 
 
 def _with_steps(run: Run) -> Run:
-    from toposcope.logs.dialects.trainer_records import with_steps
+    from toposcope.logs.dialects._trainer_records import with_steps
 
     return with_steps(run)
 

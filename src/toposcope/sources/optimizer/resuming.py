@@ -13,17 +13,17 @@ from toposcope.files.training_state.flat import laid_out
 from toposcope.files.training_state.nouns import OptimizerState, TrainingState
 from toposcope.files.training_state.places import training_state
 from toposcope.sources.audit_evidence import StepEvidence
-from toposcope.sources.optimizer import counters
-from toposcope.sources.optimizer.angles import by_angle
-from toposcope.sources.optimizer.elements import Covered, coverage_facets
-from toposcope.sources.optimizer.masters import masters_facets
-from toposcope.sources.optimizer.moment_faults import (
+from toposcope.sources.optimizer import _counters as counters
+from toposcope.sources.optimizer._elements import Covered, coverage_facets
+from toposcope.sources.optimizer._masters import masters_facets
+from toposcope.sources.optimizer._moment_faults import (
     MomentsHeld,
     moment_faults,
     spread_of_updates,
     unchanged_moments,
     usual_updates,
 )
+from toposcope.sources.optimizer.angles import by_angle
 from toposcope.sources.optimizer.moments import moments_of, same_first
 from toposcope.sources.optimizer.naming import ORDERED, ParameterNames, names_of
 from toposcope.sources.optimizer.resumption import (

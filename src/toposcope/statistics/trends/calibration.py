@@ -14,13 +14,13 @@ from toposcope.core.errors import InputError
 from toposcope.core.progress import track
 from toposcope.statistics import correlations as stat
 from toposcope.statistics.trends import resampling as res
+from toposcope.statistics.trends._nulls import NULLS, null_pairs, planted_pairs
 from toposcope.statistics.trends.held_out_nulls import HELD_OUT_NULLS
 from toposcope.statistics.trends.innovations import (
     LEAST_LENGTH,
     innovation_test,
 )
 from toposcope.statistics.trends.lags import lag_statistics
-from toposcope.statistics.trends.nulls import NULLS, null_pairs, planted_pairs
 from toposcope.statistics.trends.preregistered_nulls import PREREGISTERED_NULLS
 from toposcope.statistics.trends.whitening import whiten
 

@@ -20,12 +20,12 @@ import numpy as np
 
 from toposcope.core.distributions import normal_quantile
 from toposcope.statistics import correlations as stat
+from toposcope.statistics.trends._coincidences import freed
+from toposcope.statistics.trends._swings import both_swing
 from toposcope.statistics.trends.alignment import standardised
-from toposcope.statistics.trends.coincidences import freed
 from toposcope.statistics.trends.joint import RunInnovations, joint_test
 from toposcope.statistics.trends.refusals import SAME, SWINGS, differing, untestable
 from toposcope.statistics.trends.signs import ALPHA
-from toposcope.statistics.trends.swings import both_swing
 from toposcope.statistics.trends.whitening import SHORT, Whitened
 
 LEAST_LENGTH = 12

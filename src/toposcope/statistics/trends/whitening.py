@@ -36,7 +36,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from toposcope.core.threads import row_blocks, run_blocks
-from toposcope.statistics.trends.autoregressions import HOLE, PENALTY, fitted, orthonormal, whitened_rows
+from toposcope.statistics.trends._autoregressions import HOLE, PENALTY, fitted, orthonormal, whitened_rows
 from toposcope.statistics.trends.basis import trend_family
 from toposcope.statistics.trends.grids import even_steps, full_steps
 from toposcope.statistics.trends.row_means import RowMean, likeliest

@@ -24,8 +24,8 @@ from toposcope.store import Store
 from toposcope.store.draws import counted, is_counted, over_draws
 from toposcope.study.catalogue import leading_features
 from toposcope.study.convergence import without_unconverged
+from toposcope.study.forecasts._vectors import VECTORS, vector_table
 from toposcope.study.forecasts.topology import FeatureTransfer
-from toposcope.study.forecasts.vectors import VECTORS, vector_table
 from toposcope.study.table import series_table
 from toposcope.subjects.catalogue import completed
 from toposcope.subjects.weights.features import RIPS

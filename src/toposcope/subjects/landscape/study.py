@@ -14,6 +14,7 @@ from toposcope.core.wording import option
 from toposcope.models import ModelLoader, load_texts
 from toposcope.models.loading import run_folder_of
 from toposcope.subjects.base import Probe
+from toposcope.subjects.landscape._timed import HessianProducts, timed_pass, timed_products
 from toposcope.subjects.landscape.direction_kinds import RandomDirections
 from toposcope.subjects.landscape.features import FOLDER, SURFACE
 from toposcope.subjects.landscape.geometry.cost import ComputeCost, refuse_above
@@ -24,7 +25,6 @@ from toposcope.subjects.landscape.probes.retrain import Retrain
 from toposcope.subjects.landscape.probes.sharpness import Sharpness
 from toposcope.subjects.landscape.probes.surface import Surfaces
 from toposcope.subjects.landscape.source import ObjectiveSource
-from toposcope.subjects.landscape.timed import HessianProducts, timed_pass, timed_products
 
 if TYPE_CHECKING:
     from toposcope.sources.series import Series

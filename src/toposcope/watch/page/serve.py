@@ -59,8 +59,8 @@ def server(
     check_installed()
     import uvicorn
 
-    from toposcope.watch.page.app import application
-    from toposcope.watch.page.patience import ImpatientProtocol
+    from toposcope.watch.page._app import application
+    from toposcope.watch.page._patience import ImpatientProtocol
 
     if not is_loopback(host) and not token:
         raise InputError(f"other machines can reach host {host}; give a token")

@@ -17,7 +17,8 @@ from toposcope.study.findings.summary import KINDS, WORDS, FirstScreen
 from toposcope.watch.first_line import FirstLine, Lead, RunVerdict, events_of
 from toposcope.watch.journal import Event
 from toposcope.watch.loss_health import parted
-from toposcope.watch.page import panels, picture
+from toposcope.watch.page import _picture as picture
+from toposcope.watch.page import panels
 from toposcope.watch.page.doing import Work, outdated, so_far, unseen, why_no_forecast
 from toposcope.watch.page.live import Live
 from toposcope.watch.resumes import lines_of_answers

@@ -13,7 +13,7 @@ import numpy as np
 from toposcope.core.types import Feature, Row, Scope
 from toposcope.subjects.base import Cost, Measured, Probe, Reads
 from toposcope.subjects.labels import Label
-from toposcope.subjects.landscape.around import AtCentre, DirectionDraw, Quadratic, draws_of
+from toposcope.subjects.landscape._around import AtCentre, DirectionDraw, Quadratic, draws_of
 from toposcope.subjects.landscape.cost import cost_of_shapes, seconds_with_products
 from toposcope.subjects.landscape.features import DECLARED, MINIMA, SURFACE, WITH_NULL
 from toposcope.subjects.landscape.geometry.cost import FORWARDS, ComputeCost, refuse_above

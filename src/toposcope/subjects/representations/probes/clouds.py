@@ -13,7 +13,7 @@ from toposcope.core.seeding import rng
 from toposcope.core.types import Checkpoint
 from toposcope.kernels.blas import SMALL_PRODUCT, one_blas_thread
 from toposcope.subjects.representations.options import RepresentationOptions
-from toposcope.subjects.representations.probes.null import gaussian_twins
+from toposcope.subjects.representations.probes._null import gaussian_twins
 from toposcope.subjects.representations.probes.reduce import reduce_cloud
 from toposcope.subjects.shapes import FILTRATION, CloudShape, measure_shapes
 from toposcope.topology import baselines, mle_dimension, ph_dimension, twonn

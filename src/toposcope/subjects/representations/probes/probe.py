@@ -15,8 +15,8 @@ from toposcope.subjects.representations.cost import seconds_of
 from toposcope.subjects.representations.features import FEATURES, REPRESENTATIONS, null_name
 from toposcope.subjects.representations.forward import Representation, read
 from toposcope.subjects.representations.options import RepresentationOptions
+from toposcope.subjects.representations.probes._attention import attention_h0
 from toposcope.subjects.representations.probes.across_layers import carried_over, linear_cka
-from toposcope.subjects.representations.probes.attention import attention_h0
 from toposcope.subjects.representations.probes.clouds import LayerCloud, measure_layer
 from toposcope.subjects.representations.probes.linear_probe import LabelledTexts, probe_accuracy
 from toposcope.subjects.representations.source import StateSource

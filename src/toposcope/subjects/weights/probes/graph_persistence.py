@@ -20,7 +20,7 @@ from toposcope.subjects.weights.features import (
     OF_DEEP_PERSISTENCE,
 )
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.subjects.weights.probes.composed import Composed, Composition
+from toposcope.subjects.weights.probes._composed import Composed, Composition
 from toposcope.subjects.weights.probes.heads import heads_in
 from toposcope.subjects.weights.probes.neural_persistence import seconds_of_trees
 from toposcope.topology.graph_persistence import paths_and_shuffled

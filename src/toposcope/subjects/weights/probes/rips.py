@@ -13,7 +13,7 @@ from toposcope.subjects.base import Measured, Probe
 from toposcope.subjects.labels import Label, groups
 from toposcope.subjects.shapes import FILTRATION, CloudShape, diagram_features, measure_shapes
 from toposcope.subjects.snapshot import Snapshot
-from toposcope.subjects.weights.clouds import CloudDraw, pooled_draws, row_draws
+from toposcope.subjects.weights._clouds import CloudDraw, pooled_draws, row_draws
 from toposcope.subjects.weights.features import OF_RIPS, RIPS
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.topology import rips_batch

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.special import betaincc, betainccinv, chdtri
 
 from toposcope.core.forms import listed_steps, step_text
-from toposcope.statistics.trends import sweeps
+from toposcope.statistics.trends import _sweeps as sweeps
 from toposcope.statistics.trends.refusals import differing, robust_size
 from toposcope.statistics.trends.whitening import Whitened
 

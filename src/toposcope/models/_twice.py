@@ -21,7 +21,7 @@ from torch.nn import functional as plain
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
-from toposcope.models.twice_attention import attention
+from toposcope.models._twice_attention import attention
 
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
 

@@ -20,7 +20,8 @@ from toposcope.files.labels import step_of, step_of_file
 from toposcope.sources.discover import Entry, Source
 from toposcope.store import Store, inside
 from toposcope.subjects.base import Probe
-from toposcope.watch.audits import FolderAudit
+from toposcope.watch._audits import FolderAudit
+from toposcope.watch._retained import Retained, as_stamps, remove, retain
 from toposcope.watch.budget import Budget
 from toposcope.watch.checked import Checked, UncheckedLog
 from toposcope.watch.follow import FolderVisit, Follower, Sighting
@@ -29,7 +30,6 @@ from toposcope.watch.journal import FOLDER, HELD, Event, Journal
 from toposcope.watch.losses import CompanionCopy, LossCopy, LossFile, PlanCopy
 from toposcope.watch.restarts import RestartLog
 from toposcope.watch.resumes import ResumeLog
-from toposcope.watch.retained import Retained, as_stamps, remove, retain
 from toposcope.watch.segments import Segments
 
 _LOOSE, _PACKED = 64, 256

@@ -14,6 +14,7 @@ from toposcope.core.errors import EmptyLogError, NoLogError, SourceError, did_yo
 from toposcope.core.wording import renaming
 from toposcope.files.blobs import Blob, Folder, open_location
 from toposcope.logs import dialects
+from toposcope.logs._splitting import LARGEST_STEP, cut
 from toposcope.logs.dialects.json_text import is_notebook
 from toposcope.logs.dialects.registry import FILES, FOLDERS, TEXTS
 from toposcope.logs.dialects.tables import CSV, PARQUET, losses_as_numbers, numeric, runs_of_table
@@ -36,7 +37,6 @@ from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
 from toposcope.logs.records import MOST_COLUMNS
 from toposcope.logs.run import Run, is_nan_column, nan_column, wanted_rows, without_sent
-from toposcope.logs.splitting import LARGEST_STEP, cut
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
 from toposcope.logs.texts import read_text, unknown
 from toposcope.store import MANIFEST
@@ -249,7 +249,7 @@ def log_of_runs(
     taken = _taken(columns, rename, label, keep, roles)
     sums: list[str] = []
     if "loss" not in taken and "heldout_loss" not in taken:
-        from toposcope.logs.totals import with_unnamed
+        from toposcope.logs._totals import with_unnamed
 
         taken, sums = with_unnamed(tables, taken, rename)
     raw, taken = with_counted_rows(raw, taken)
@@ -272,7 +272,7 @@ def log_of_runs(
             run_table, gone = _named(run_table, taken)
             run_table, remarks = losses_as_numbers(run_table, taken, label)
             if untold:
-                from toposcope.logs.untold_nan import with_written_nan
+                from toposcope.logs._untold_nan import with_written_nan
 
                 run_table = with_written_nan(run_table)
             run_table, counted = with_rising_steps(run_table, taken)
@@ -412,7 +412,7 @@ def _read_file(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
     if (read := read_text(blob, TEXTS, pattern) if is_text(head) else None) is not None:
         return read
     if pattern is None and is_text(head):
-        from toposcope.logs.measured_texts import read_measured
+        from toposcope.logs._measured_texts import read_measured
 
         if (read := read_measured(blob, read_text, TEXTS)) is not None:
             return read

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from toposcope.watch.page import panels
-from toposcope.watch.page.background import Background
+from toposcope.watch.page._background import Background
 from toposcope.watch.page.diagrams import Cloud
 from toposcope.watch.page.live import Live
 from toposcope.watch.page.security import Guard

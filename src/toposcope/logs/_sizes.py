@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from toposcope.logs.records import PARAMETERS, RESTARTED, Record
 
 if TYPE_CHECKING:
-    from toposcope.logs.stated_sizes import StatedSizes
+    from toposcope.logs._stated_sizes import StatedSizes
 
 
 class Size:
@@ -31,7 +31,7 @@ class Size:
         for line in lines:
             if "param" in line or "Param" in line or "parallel size" in line:
                 if self._stated is None:
-                    from toposcope.logs.stated_sizes import StatedSizes  # most logs need none
+                    from toposcope.logs._stated_sizes import StatedSizes  # most logs need none
 
                     self._stated = StatedSizes()
                 self.now = self._stated.take(line)

@@ -13,6 +13,7 @@ from toposcope.core.errors import SourceError
 from toposcope.files.blobs import Folder
 from toposcope.files.formats.distributed import APP, DistributedReader
 from toposcope.files.formats.pickled import PickleData
+from toposcope.files.training_state._torch_dist_parts import is_torch_dist, tensor_in, torch_dist_state
 from toposcope.files.training_state.nouns import (
     OptimizerState,
     ParameterGroup,
@@ -21,7 +22,6 @@ from toposcope.files.training_state.nouns import (
     TrainingState,
     as_number,
 )
-from toposcope.files.training_state.torch_dist_parts import is_torch_dist, tensor_in, torch_dist_state
 from toposcope.files.training_state.torch_parts import (
     FIRST,
     MASTER,
