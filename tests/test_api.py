@@ -69,7 +69,7 @@ def test_the_blocks_of_the_readme_and_of_the_page_on_python_run(tmp_path, monkey
     assert set(space["slopes"].features()["probe"]) == {"sharpness"}  # type: ignore[attr-defined]
     assert set(space["both"].features()["run"]) == {place.name for place in space["places"]}  # type: ignore
     assert (tmp_path / "tables" / "features.csv").is_file()
-    assert len(space["tables"]) == 10  # type: ignore[arg-type]
+    assert len(space["tables"]) == 11  # type: ignore[arg-type]
     assert space["monitor"].counts["measured"] >= 1  # type: ignore[attr-defined]
     assert {"column", "verdict"} <= set(space["analysis"].families)  # type: ignore[attr-defined]
 

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 
-from toposcope.core._calls import call
-
 # One state for the process and no context variable: the threads of the live page write messages, too.
 _typed = False
 
@@ -85,7 +83,11 @@ def runnable(name: str, *words: object, **options: object) -> str:
     >>> runnable("weights", "SERIES", out="my runs")
     "toposcope.measure(SERIES, 'my runs')"
     """
-    return (recommended if _typed else call)(name, *words, **options)
+    if _typed:
+        return recommended(name, *words, **options)
+    from toposcope.core._calls import call  # the command line never spells a call
+
+    return call(name, *words, **options)
 
 
 def typed(name: str, value: object) -> str:
@@ -140,8 +142,4 @@ def free_place(place: str | Path) -> Path:
     """
     place = Path(place)
     beside = (place.with_name(f"{place.name}-{number}") for number in count(2))
-    return (
-        place
-        if not place.exists()
-        else next(place_beside for place_beside in beside if not place_beside.exists())
-    )
+    return place if not place.exists() else next(path for path in beside if not path.exists())
