@@ -94,8 +94,8 @@ STRANGERS = (
     Stranger(
         "unfinished", strangers.unfinished,
         sound(
-            THREE, "all right: FOLDER at step 60 of 120 (loss #) should end near # (9 in 10: # to #)",
-            "FOLDER (step 60 of 120) should end near # (9 in 10: # to #).", "15",
+            THREE, "all right: FOLDER at step 60 of 120 (loss #) may end near # (# to #; coverage not measured)",
+            "FOLDER (step 60 of 120) may end near # (# to #; not verified for runs like this).", "15",
         ),
         ("accelerate",),
     ),

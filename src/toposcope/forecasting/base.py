@@ -144,7 +144,13 @@ class Forecast:
     @property
     def coverage(self) -> str:
         """How often such intervals hold: their level, a measured share without a plan, or unknown."""
-        return coverage(self.status, self.level, own=self.interval_from == OWN_WIDTH)
+        own = self.interval_from == OWN_WIDTH
+        return coverage(self.status, self.level, own=own, steps=self.horizon)
+
+    @property
+    def horizon(self) -> float:
+        """The step of the final loss; infinite if there is no path to it."""
+        return float(self.step[-1]) if len(self.step) else math.inf
 
     @property
     def bounded(self) -> bool:

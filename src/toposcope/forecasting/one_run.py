@@ -30,7 +30,7 @@ from toposcope.forecasting.base import (
     Point,
     anything,
 )
-from toposcope.forecasting.unplanned import lowered, may_anneal, no_plan, ranges
+from toposcope.forecasting.unplanned import lowered, may_anneal, no_plan, ranges, too_short
 from toposcope.logs.curve import Curve, level_and_slope, level_error
 from toposcope.logs.schedule import Schedule
 
@@ -172,10 +172,12 @@ def _with_interval(
         useless = [remark.kind for remark in seen.remarks if remark.useless_on]
         if unplanned:
             lower = low * (1 - lowered(of_own_width))
-            mine, shared = ranges(point.final, low, high, lower, level, of_own_width)
+            mine, shared = ranges(point.final, low, high, lower, level, of_own_width, seen.horizon)
             quoted = not useless and not anything(lower, high)  # the rate was measured on healthy runs
             remarks = [*mine, *shared, *remarks] if quoted else [no_plan(), *remarks]
             low, status = lower, "no plan"
+        elif short := too_short(seen.horizon, own=of_own_width):
+            remarks = [short, *remarks]
         if wide := anything(low, high):
             remarks = [wide, *remarks]
         if useless:

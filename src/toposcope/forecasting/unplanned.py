@@ -1,6 +1,8 @@
-"""Forecasts without a plan of the learning rate: what a decay may gain, and how often intervals held."""
+"""Forecasts without a plan of the rate or of short runs: what a decay may gain, how often intervals held."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -24,6 +26,10 @@ HELD, HELD_RUNS, HELD_LEVEL = 0.93, 212, 0.9
 """The share of intervals without siblings and plan that contained the final loss; on how many real runs, none
 used to set the width; and at what level (benchmarks.forecast_alone, 2026-11-27; table in
 docs/forecasting-evidence.md)."""
+
+
+SHORTEST = 1000
+"""Steps of the shortest of those runs. Of shorter ones fewer intervals hold: docs/forecasting-evidence.md."""
 
 
 def share_of_peak(seen: Curve) -> float | None:
@@ -56,26 +62,42 @@ def lowered(own: bool) -> float:
     return DECAY if own else ANNEALING_GAIN[1]
 
 
-def coverage(status: str, level: float, *, own: bool) -> str:
-    """Return how often such an interval holds, in words.
+def too_short(steps: float, *, own: bool) -> str:
+    """Return why the level of an interval was not measured on runs of so few steps, or nothing.
+
+    >>> too_short(400, own=True)
+    'how often such an interval holds was not measured below 1,000 steps'
+    """
+    if not own or steps >= SHORTEST:
+        return ""
+    return f"how often such an interval holds was not measured below {SHORTEST:,} steps"
+
+
+def coverage(status: str, level: float, *, own: bool, steps: float = math.inf) -> str:
+    """Return how often such an interval of a run of so many steps holds, in words.
 
     >>> coverage("ok", 0.9, own=True), coverage("no plan", 0.9, own=False)
     ('90%', 'not 90%')
     >>> coverage("no plan", 0.9, own=True)
     '93% of tests on 212 real runs'
+    >>> coverage("ok", 0.9, own=True, steps=400)
+    'not 90%'
     """
-    if status == "no plan" and own and level == HELD_LEVEL:
-        return f"{HELD:.0%} of tests on {HELD_RUNS} real runs"
-    return f"not {level:.0%}" if status in UNSURE else f"{level:.0%}"
+    if not too_short(steps, own=own):
+        if status == "no plan" and own and level == HELD_LEVEL:
+            return f"{HELD:.0%} of tests on {HELD_RUNS} real runs"
+        if status not in UNSURE:
+            return f"{level:.0%}"
+    return f"not {level:.0%}"
 
 
 def ranges(
-    final: float, low: float, high: float, lower: float, level: float, own: bool
+    final: float, low: float, high: float, lower: float, level: float, own: bool, steps: float
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the clauses for a row without a plan: the range to quote, and those that all such rows share."""
     least, most = ANNEALING_GAIN
     held = "the coverage of such intervals was not measured"
-    if own and level == HELD_LEVEL:
+    if own and level == HELD_LEVEL and steps >= SHORTEST:
         held = (
             f"{HELD:.0%} of such intervals contained the final loss, on {HELD_RUNS} real runs read without "
             "their plan; where a loss takes another course later, which nothing shows before, fewer do"
