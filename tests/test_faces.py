@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import re
 import json
 import subprocess
 import sys
@@ -147,7 +148,8 @@ def test_help_of_a_package_that_is_called_shows_how(name):
     with contextlib.redirect_stdout(said):
         help(getattr(ts, name))
     signature = inspect.signature(getattr(ts, name))
-    assert f"{name}({next(iter(signature.parameters))}" in said.getvalue().replace("\x08", "")
+    shown = said.getvalue().replace("\x08", "")
+    assert re.search(rf"{name}\(\s*{next(iter(signature.parameters))}", shown)  # long ones are broken
 
 
 @pytest.mark.parametrize(
