@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import re
 import json
+import re
 import subprocess
 import sys
 import types

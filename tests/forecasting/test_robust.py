@@ -135,7 +135,7 @@ def test_a_log_whose_finished_run_begins_where_the_other_stops_has_an_answer(tmp
     said = str(ts.forecast(str(log)))
     assert "a: final loss 2.39" in said  # the range leads: a decay may come
     assert "93% of tests on 212 real runs" in said  # its own width, as no sibling can be compared
-    assert "a (step 50 of 100) may end near 2.5" in str(ts.analyze(str(log)))
+    assert "a (step 1,000 of 2,000) may end near 2.5" in str(ts.analyze(str(log)))
 
 
 def test_three_losses_are_enough_with_siblings_and_refused_without():

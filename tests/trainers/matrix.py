@@ -94,7 +94,8 @@ STRANGERS = (
     Stranger(
         "unfinished", strangers.unfinished,
         sound(
-            THREE, "all right: FOLDER at step 60 of 120 (loss #) may end near # (# to #; coverage not measured)",
+            THREE,
+            "all right: FOLDER at step 60 of 120 (loss #) may end near # (# to #; coverage not measured)",
             "FOLDER (step 60 of 120) may end near # (# to #; not verified for runs like this).", "15",
         ),
         ("accelerate",),

@@ -29,7 +29,7 @@ docs/forecasting-evidence.md)."""
 
 
 SHORTEST = 1000
-"""Steps of the shortest of those runs; 21 of 36 intervals of shorter, tiny ones held (benchmarks.forecast_short)."""
+"""Steps of the shortest of those runs. Of 36 tiny, shorter ones 21 did (benchmarks.forecast_short)."""
 
 
 def share_of_peak(seen: Curve) -> float | None:
