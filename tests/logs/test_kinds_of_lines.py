@@ -77,7 +77,7 @@ def test_a_time_is_offered_as_no_loss(tmp_path: Path) -> None:
     text = lines("Epoch {s} Train, reg:{x}, stage:{y}, Cost: 715.7 sec")
     with pytest.raises(InputError) as refused:
         read(tmp_path, text)
-    pattern = str(refused.value).split("pattern=")[1].strip("'\"").replace("\\\\", "\\")
+    pattern = str(refused.value).split("pattern=")[1].strip("'\"`").replace("\\\\", "\\")
     log = ts.read_log(tmp_path / "train.log", pattern=pattern)
     assert log.table["loss"].tolist() == LOSSES
 

@@ -210,7 +210,7 @@ def test_a_column_that_cannot_be_tested_is_named() -> None:
     [
         ("stage", "column 'stage' is not a number; name another column"),
         ("loss", "column 'loss' is a target, which columns are compared with; name another column"),
-        ("efficiency", r"another name with rename=\{'efficiency': 'OTHER'\}"),
+        ("efficiency", r"another name with `rename=\{'efficiency': 'OTHER'\}`"),
         ("nosuch", "'nosuch' is not in the table; .*; columns: mine"),
     ],
 )

@@ -139,7 +139,7 @@ def test_two_losses_without_a_total_are_chosen_by_name(function: Callable[[objec
 
 def test_a_choice_between_two_losses_is_named() -> None:
     table = TABLES["two known losses"]
-    note = "'train_loss' is taken as loss, not 'lm_loss' (to choose the other: rename={'lm_loss': 'loss'})"
+    note = "'train_loss' is taken as loss, not 'lm_loss' (to choose the other: `rename={'lm_loss': 'loss'}`)"
     assert note in repr(ts.check(table))
     assert any(note in one for one in ts.forecast(table, horizon=10_000).notes)
     assert note in repr(ts.compare(table, table))
