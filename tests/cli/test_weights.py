@@ -173,7 +173,7 @@ def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
         "heads changed most, by 149% of their norm, mlp layers by 145%, embeddings by 142% "
     )
     assert "\n3 of 3 matrices differ beyond twice the noise of the draws: head, fc1, token_emb.\n" in out
-    assert "Same run? no: the checkpoints differ from step " in out
+    assert "Same run? no: the weights differ from step " in out
     assert "two step 30 minus one step 30" in out
     assert "±" in out
     assert figure.read_bytes().startswith(b"\x89PNG")

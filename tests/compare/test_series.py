@@ -40,7 +40,7 @@ def test_equal_series_are_one_run_and_that_is_no_fault(tmp_path: Path) -> None:
     made = compared(write_run(tmp_path / "a"), write_run(tmp_path / "b"))
     assert made.ok
     assert made.headline == "no matrix changed"
-    assert "yes: the checkpoints are equal bit for bit at all 4 common steps" in str(made)
+    assert "yes: the weights are equal bit for bit at all 4 common steps" in str(made)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -140,7 +140,7 @@ def test_two_runs_of_one_trainer_are_two_runs(written: Folder, call: Call, tmp_p
         other = folders.by_trainer(tmp_path / "other", folders.gpt2(seed=1))
     code, out = call("compare", first, other, "--points", 12)
     assert code == 0
-    assert f"Same run? no: the checkpoints differ from step 10 on, the first common one, in {GPT2} of" in out
+    assert f"Same run? no: the weights differ from step 10 on, the first common one, in {GPT2} of" in out
 
 
 @pytest.mark.sample

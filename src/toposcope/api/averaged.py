@@ -93,10 +93,8 @@ class Average:
     def lines(self) -> tuple[str, ...]:
         """The answer, and where the average is."""
         if self.written is not None:
-            return (
-                self.line,
-                f"{self.written} holds it; steps {', '.join(map(str, self.steps[: self.window]))}",
-            )
+            steps = ", ".join(f"{step:,}" for step in self.steps[: self.window])
+            return self.line, f"{self.written} holds it; steps {steps}"
         return (self.line,) if self.ok else (self.line, "nothing was written")
 
     def to_dict(self) -> dict[str, object]:

@@ -64,7 +64,8 @@ class TwoSampleAnswer:
                 if math.isnan(missed)
                 else f"; a shift of {_percent(missed)} of the distance is found in 80%"
             )
-            return f"No difference shown between the two {groups}: {sure}{difference}."
+            of_shape = " in shape" if test.unit == "block" else ""
+            return f"No difference{of_shape} shown between the two {groups}: {sure}{difference}."
         by = "" if test.planning is None else f" by {_percent(test.share)}{self._interval()}"
         needed = "" if test.planning is None else f"; {self._needed()} of each find half this shift in 80%"
         return f"The two {groups} differ{by}: {sure}{needed}."

@@ -220,7 +220,8 @@ def _show_weights(comparison: Comparison, *, everything: bool) -> None:
     )
     left = len(comparison.moved) - len(names)
     if left > 0 and not everything:
-        say(f"{left:,} more matrices moved less; --all prints every matrix and every number.")
+        moved = "moved less" if any(far.values()) else "did not move either"
+        say(f"{left:,} more matrices {moved}; --all prints every matrix and every number.")
 
 
 def _records(table: pd.DataFrame) -> list[dict[Any, Any]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toposcope.files import NANOGPT_CHECKPOINT
 from toposcope.files.blobs import Folder
 from toposcope.files.formats.reader import Facts
+
+_NUMBERED = re.compile(r"ckpt(?:[_-]?(\d+))?\.pt")
 
 
 def nanogpt_facts(facts: Facts) -> dict[str, Any]:
@@ -33,19 +36,29 @@ def nanogpt_facts(facts: Facts) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def facts_beside(folder: Folder) -> dict[str, Any]:
-    """Return the facts about the run in the ckpt.pt of a folder; empty without one.
+def nanogpt_checkpoint(names: Iterable[str]) -> str:
+    """Return the name of nanoGPT's checkpoint among files, the newest if a loop numbers them, or "".
+
+    >>> nanogpt_checkpoint(["train.log", "ckpt_900.pt", "ckpt_1000.pt"]), nanogpt_checkpoint(["model.pt"])
+    ('ckpt_1000.pt', '')
+    """
+    steps = {name: match for name in names if (match := _NUMBERED.fullmatch(name))}
+    if NANOGPT_CHECKPOINT in steps:
+        return NANOGPT_CHECKPOINT
+    return max(steps, key=lambda name: int(steps[name][1]), default="")
+
+
+def facts_of_checkpoint(folder: Folder, name: str) -> dict[str, Any]:
+    """Return the facts about the run in a checkpoint of nanoGPT.
 
     Raises
     ------
     SourceError
         When it is not a checkpoint.
     """
-    if NANOGPT_CHECKPOINT not in folder.files():
-        return {}
     from toposcope.files.formats.registry import open_file
 
-    return nanogpt_facts(open_file(folder.open(NANOGPT_CHECKPOINT)).facts())
+    return nanogpt_facts(open_file(folder.open(name)).facts())
 
 
 def _positive(config: Mapping[str, Any], name: str) -> int | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from toposcope import files
 from toposcope.core.errors import SourceError
-from toposcope.files import LIGHTNING_METRICS, NANOGPT_CHECKPOINT, TRAINER_STATE
+from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.files.blobs import LocalFolder
 from toposcope.logs.records import PLANNED
 
@@ -38,7 +38,7 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
 
     hparams.yaml applies to every run of Lightning's metrics.csv, any other file only to a log with a single
     run (`alone`). The first file that states the steps is used: trainer_state.json, then a config, args or
-    hparams file, then ckpt.pt.
+    hparams file, then ckpt.pt, or the newest that a loop numbers (ckpt_2000.pt).
 
     Raises
     ------
@@ -62,13 +62,15 @@ def plan_beside(log: Path, *, alone: bool) -> dict[str, Any]:
     for file in _files(place):
         if os.path.realpath(file) != os.path.realpath(log) and (facts := files.stated_plan(_read(file))):
             return facts | {PLAN_FROM: str(file.relative_to(place))}
-    if not (place / NANOGPT_CHECKPOINT).is_file():
+    checkpoints = [file.name for file in place.glob("ckpt*.pt") if file.is_file()]
+    name = files.nanogpt_checkpoint(checkpoints) if checkpoints else ""
+    if not name:
         return {}
     try:
-        facts = files.facts_beside(LocalFolder(place))
+        facts = files.facts_of_checkpoint(LocalFolder(place), name)
     except SourceError as error:
-        raise SourceError(f"{NANOGPT_CHECKPOINT} beside it states no plan: {error}") from error
-    return facts | {PLAN_FROM: NANOGPT_CHECKPOINT} if facts else {}
+        raise SourceError(f"{name} beside it states no plan: {error}") from error
+    return facts | {PLAN_FROM: name} if facts else {}
 
 
 def with_plan(own: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:

@@ -156,11 +156,11 @@ def _worked_out(table: SeriesTable, names: Sequence[str]) -> SeriesTable:
         piece, error = targets_of_run(rows, steps, sizes.get(str(run), np.nan), SMOOTH)
         pieces.append(piece.set_index(rows.index))
         errors.append(error.set_index(rows.index))
-    errors_by_form, error = pd.concat(pieces), pd.concat(errors)
-    have = [name for name in names if errors_by_form[name].notna().any()]
+    derived, noise = pd.concat(pieces), pd.concat(errors)
+    have = [name for name in names if derived[name].notna().any()]
     values, spread = table.values.copy(), table.spread.copy()
     for name in have:
-        values.insert(list(values.columns).index("loss") + 1, name, errors_by_form[name])
-        if name in error:
-            spread[name] = error[name]
+        values.insert(list(values.columns).index("loss") + 1, name, derived[name])
+        if name in noise:
+            spread[name] = noise[name]
     return replace(table, values=values, spread=spread, targets=(*table.targets, *have))

@@ -32,18 +32,16 @@ class SeriesParting:
         """The answer in words.
 
         >>> SeriesParting(11, 400, 500, "fc", 2, 12).sentence
-        'the checkpoints are equal bit for bit up to step 400 and differ from step 500 on, in 2 of 12 \
+        'the weights are equal bit for bit up to step 400 and differ from step 500 on, in 2 of 12 \
 tensors there, most in fc'
         """
         if self.first_apart is None:
-            return f"yes: the checkpoints are equal bit for bit at all {self.common} common steps"
+            return f"yes: the weights are equal bit for bit at all {self.common:,} common steps"
         where = f"in {self.differing:,} of {self.tensors:,} tensors there, most in {self.tensor}"
         if self.last_equal is None:
-            return (
-                f"no: the checkpoints differ from step {self.first_apart:,} on, the first common one, {where}"
-            )
+            return f"no: the weights differ from step {self.first_apart:,} on, the first common one, {where}"
         return (
-            f"the checkpoints are equal bit for bit up to step {self.last_equal:,} and differ from step "
+            f"the weights are equal bit for bit up to step {self.last_equal:,} and differ from step "
             f"{self.first_apart:,} on, {where}"
         )
 

@@ -23,6 +23,8 @@ _SHOWN = (
     "alarm", "notice", "segment", "vanished", "skipped", "unseen", "waiting", "measured", "health", "passed",
     "audit", "odd run", "unsent", "log", "resume", "restart",
 )  # fmt: skip
+NOT_JUDGED = "not judged"
+"""The verdict of a watch that found nothing to check."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,11 @@ class WatchAnswer:
     def verdict(self) -> str:
         """The verdict on the worst run: "all right", "look" or "stop", as in `check`.
 
-        An open alarm, or an odd run, makes it at least "look".
+        An open alarm, or an odd run, makes it at least "look". If nothing was checked, it is "not judged".
         """
         weights = [LOOK] if self.alarms or self.odd else []
+        if not (weights or self.judgements or self.checked.any):
+            return NOT_JUDGED
         return worst([*weights, *(judgement.level for judgement in self.judgements.values())])
 
     @property

@@ -132,7 +132,7 @@ class LandscapeStudy:
                 cost = probe.work(shapes)  # type: ignore[attr-defined]
                 if probe.name not in CHEAP:
                     refuse_above(cost)
-                most = max(most, cost, key=lambda cost_so_far: cost_so_far.flop)
+                most = max(most, cost, key=lambda each: each.flop)
         return most
 
     def announcement(self, series: Series) -> str:

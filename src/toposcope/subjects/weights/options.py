@@ -11,8 +11,7 @@ from toposcope.sources.matrices import SPLITS
 from toposcope.subjects.request import check_choices, check_counts, make_tuples, option
 
 PRESETS = ("default", "seed004", "text")
-"""The names of the settings: `default`, and those of the papers (`papers/weight_presets.py` and
-`presets.py` have their values)."""
+"""The names of the settings: `default`, and those of the papers (`presets.py` has their values)."""
 CLOUDS = ("matrix", "pooled")
 
 
