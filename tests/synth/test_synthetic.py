@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from toposcope.cli.main import main
+from toposcope.cli.synth import SimulationOptions, command
 from toposcope.core.errors import InputError
 from toposcope.sources import open_series
 from toposcope.synthetic import (
@@ -105,6 +106,12 @@ def test_same_seed_same_run():
 def test_bad_settings_name_the_remedy(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_the_options_have_the_defaults_of_a_recipe():
+    typed = command.make_context("synth", ["--out", "runs"]).params
+    del typed["as_json"]
+    assert SimulationOptions(**typed).recipe(0) == SyntheticRecipe()
 
 
 def test_command_writes_a_family_and_prints_exponents(tmp_path, capsys):

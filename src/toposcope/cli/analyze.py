@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from toposcope.cli.output import (
+    PATTERN,
+    WITHOUT,
     json_option,
     naming_part_faults,
-    pattern_option,
     print_json,
     print_table,
     renamed,
     say,
-    without_option,
 )
+from toposcope.cli.requests import as_option, options_from
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option, recommended
 
@@ -50,106 +52,71 @@ class _TableName(click.Choice[str]):
         return click.Choice([*_TABLES, *every_table(), "all"]).convert(value, param, ctx)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisOptions:
+    """What to analyse and what to print, as typed; each field is an option of the command."""
+
+    target: tuple[str, ...] = as_option(
+        multiple=True,
+        help="Column that the others are compared with. Can be repeated.  [default: the losses]",
+    )
+    scores: Path | None = as_option(
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Table of outside scores to join: columns run, step or revision, and numbers.",
+    )
+    columns: tuple[str, ...] = as_option(
+        multiple=True,
+        help="Column to analyse. Can be repeated.  [default: every column of a table; for a store, the "
+        "features of the whole model and of its roles]",
+    )
+    table: tuple[str, ...] = as_option(
+        multiple=True, type=_TableName(), metavar="NAME",
+        help="Print this table instead of the answer; with --json, beside it. Can be repeated. One of "
+        f"{', '.join(_TABLES)}, or a table that the measured subject declares.",
+    )  # fmt: skip
+    all: bool = as_option(is_flag=True, help="Print the answer and all tables.")
+    calibrate: bool = as_option(
+        is_flag=True, help="Simulate how often each test is wrong at the steps of SOURCE."
+    )
+    draws: int = as_option(
+        type=click.IntRange(min=100), default=10_000, show_default=True,
+        help="Number of random draws that --calibrate simulates.",
+    )  # fmt: skip
+    law: str | None = as_option(
+        type=click.Choice(LAWS),
+        help="Fit this scaling law instead. SOURCE is a table with one row per model, or a store, whose last "
+        "checkpoints are used.",
+    )
+    quantity: tuple[str, ...] = as_option(
+        multiple=True, metavar="QUANTITY=COLUMN",
+        help="Column from which --law reads a quantity: size, data, steps, loss, other, compute or score. "
+        "Can be repeated.",
+    )  # fmt: skip
+    pattern: str | None = as_option(**PATTERN)
+    rename: tuple[str, ...] = as_option(
+        multiple=True, metavar="OLD=NEW",
+        help="Rename a column of a table: final_loss=loss. Can be repeated.",
+    )  # fmt: skip
+    leave_out: int = as_option(
+        type=click.IntRange(min=0), default=0,
+        help="Number of models that --law leaves out; those with the fewest tokens per parameter go first.",
+    )  # fmt: skip
+    rows: int = as_option(
+        default=40, show_default=True,
+        help="Number of rows to print of each table; --json with --table and --out give all rows.",
+    )  # fmt: skip
+    out: Path | None = as_option(
+        type=click.Path(path_type=Path, file_okay=False), help="Write the tables as CSV to this folder."
+    )
+    without: tuple[str, ...] = as_option(**WITHOUT)
+
+
 @click.command("analyze")
 @click.argument("source", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    help="Column that the others are compared with. Can be repeated.  [default: the losses]",
-)
-@click.option(
-    "--scores",
-    "score_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Table of outside scores to join: columns run, step or revision, and numbers.",
-)
-@click.option(
-    "--columns",
-    "features",
-    multiple=True,
-    help="Column to analyse. Can be repeated.  [default: every column of a table; for a store, the features "
-    "of the whole model and of its roles]",
-)
-@click.option(
-    "--table",
-    "parts",
-    multiple=True,
-    type=_TableName(),
-    metavar="NAME",
-    help="Print this table instead of the answer; with --json, beside it. Can be repeated. One of "
-    f"{', '.join(_TABLES)}, or a table that the measured subject declares.",
-)
-@click.option("--all", "everything", is_flag=True, help="Print the answer and all tables.")
-@click.option(
-    "--calibrate", is_flag=True, help="Simulate how often each test is wrong at the steps of SOURCE."
-)
-@click.option(
-    "--draws",
-    type=click.IntRange(min=100),
-    default=10_000,
-    show_default=True,
-    help="Number of random draws that --calibrate simulates.",
-)
-@click.option(
-    "--law",
-    type=click.Choice(LAWS),
-    help="Fit this scaling law instead. SOURCE is a table with one row per model, or a store, whose last "
-    "checkpoints are used.",
-)
-@click.option(
-    "--quantity",
-    "columns",
-    multiple=True,
-    metavar="QUANTITY=COLUMN",
-    help="Column from which --law reads a quantity: size, data, steps, loss, other, compute or score. Can be "
-    "repeated.",
-)
-@pattern_option
-@click.option(
-    "--rename",
-    multiple=True,
-    metavar="OLD=NEW",
-    help="Rename a column of a table: final_loss=loss. Can be repeated.",
-)
-@click.option(
-    "--leave-out",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Number of models that --law leaves out; those with the fewest tokens per parameter go first.",
-)
-@click.option(
-    "--rows",
-    type=int,
-    default=40,
-    show_default=True,
-    help="Number of rows to print of each table; --json with --table and --out give all rows.",
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write the tables as CSV to this folder."
-)
-@without_option
+@options_from(AnalysisOptions, "options")
 @json_option
 @naming_part_faults("source", printed=False)
-def command(
-    source: Path | None,
-    targets: tuple[str, ...],
-    score_file: Path | None,
-    features: tuple[str, ...],
-    parts: tuple[str, ...],
-    everything: bool,
-    calibrate: bool,
-    draws: int,
-    law: str | None,
-    columns: tuple[str, ...],
-    rename: tuple[str, ...],
-    pattern: str | None,
-    leave_out: int,
-    rows: int,
-    out: Path | None,
-    without: tuple[str, ...],
-    as_json: bool,
-) -> int:
+def command(source: Path | None, options: AnalysisOptions, as_json: bool) -> int:
     """Test whether the columns of SOURCE say more than the loss does, and find when they changed.
 
     SOURCE is a store, a table or a training log. A table has columns run, step, one or more losses, and
@@ -164,16 +131,16 @@ def command(
     The exit code is 1 when the answer lists problems, such as a run that diverges or needs
     attention, damaged checkpoints or repeated steps. It is 2 when nothing was done.
     """
-    if calibrate:
-        return _calibrate(source, draws, out, as_json)
+    if options.calibrate:
+        return _calibrate(source, options.draws, options.out, as_json)
     if source is None:
         raise InputError(
             f"SOURCE is missing; name a store or a table: {recommended('analyze', 'STORE')} "
             f"(only {option('calibrate')} works without one)"
         )
-    named = renamed(rename)
-    if law is not None:
-        return _show_law(source, law, columns, leave_out, out, rename=named, as_json=as_json)
+    if options.law is not None:
+        return _show_law(source, options.law, options, as_json)
+    named, parts, everything, out = renamed(options.rename), options.table, options.all, options.out
     from toposcope.api import analyze
     from toposcope.core.progress import busy
     from toposcope.study.analysis import DEFAULT_TABLES
@@ -181,12 +148,12 @@ def command(
     with busy("analysing"):
         analysis = analyze(
             source,
-            targets=targets,
-            columns=features,
-            scores=score_file,
+            targets=options.target,
+            columns=options.columns,
+            scores=options.scores,
             rename=named,
-            pattern=pattern,
-            without=without,
+            pattern=options.pattern,
+            without=options.without,
         )
         chosen = analysis.names if everything or "all" in parts else parts or (*DEFAULT_TABLES, *analysis.own)
         answer = (everything or not parts) and out is None and analysis.losses_tell
@@ -200,7 +167,7 @@ def command(
         asked_for = chosen if everything or parts else ()
         print_json({**analysis.to_json(asked_for), "true_rates_of": grid, "true_rates": _rates(grid)})
     else:
-        _show(analysis, chosen if everything or parts else (), rows, answer=everything or not parts)
+        _show(analysis, chosen if everything or parts else (), options.rows, answer=everything or not parts)
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
     return 1 if analysis.problems or analysis.wrong else 0
@@ -344,14 +311,12 @@ def _save(tables: dict[str, pd.DataFrame], out: Path | None) -> None:
     click.echo(f"written: {', '.join(f'{name}.csv' for name in tables)} in {out}", err=True)
 
 
-def _show_law(
-    source: Path, law: str, columns: Sequence[str], leave_out: int, out: Path | None, *,
-    rename: Mapping[str, str], as_json: bool,
-) -> int:  # fmt: skip
+def _show_law(source: Path, law: str, options: AnalysisOptions, as_json: bool) -> int:
     """Fit and print one law; return the exit code: 1 where it could not be fitted."""
     from toposcope.api import fit_scaling_law
 
-    fit = fit_scaling_law(source, law, columns=_quantities(columns), rename=rename, leave_out=leave_out)
+    named, columns, out = renamed(options.rename), _quantities(options.quantity), options.out
+    fit = fit_scaling_law(source, law, columns=columns, rename=named, leave_out=options.leave_out)
     if as_json:
         counts = {"rows": fit.rows, "models": fit.models, "sizes": fit.sizes}
         print_json({"law": law, "formula": fit.formula, **counts, "fit": fit.table.to_dict("records")})

@@ -52,11 +52,6 @@ class SuggestingGroup(click.Group):
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
-without_option = click.option(
-    "--without", multiple=True, metavar="RUN", help="Leave this run out. Can be repeated."
-)
-
-
 _beside: ContextVar[Mapping[str, object]] = ContextVar("beside")
 
 
@@ -129,8 +124,14 @@ STEP_PATTERN: dict[str, Any] = {
     "metavar": "REGEX",
     "help": "Regex with one group that extracts the step from the name of a file or folder: 'run_(\\d+)'.",
 }
+WITHOUT: dict[str, Any] = {
+    "multiple": True,
+    "metavar": "RUN",
+    "help": "Leave this run out. Can be repeated.",
+}
 pattern_option = click.option("--pattern", **PATTERN)
 step_pattern_option = click.option("--step-pattern", **STEP_PATTERN)
+without_option = click.option("--without", **WITHOUT)
 
 
 def renamed(pairs: Sequence[str]) -> dict[str, str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toposcope.subjects.request import CommandOption, options_of
+if TYPE_CHECKING:
+    from toposcope.subjects.request import CommandOption
 
 Decorated = Callable[[Callable[..., int]], Callable[..., int]]
 
@@ -39,6 +40,8 @@ def options_from(request: type, argument: str) -> Decorated:
 
 def request_options(request: type) -> Decorated:
     """Add the fields of `request` to a command as options; it gets those that were typed as `settings`."""
+    from toposcope.subjects.request import options_of
+
     options = list(options_of(request))
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:

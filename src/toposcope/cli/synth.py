@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table, say
+from toposcope.cli.requests import as_option, options_from
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option
 
@@ -19,86 +21,70 @@ if TYPE_CHECKING:
     from toposcope.synthetic import SyntheticRecipe, SyntheticRun
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationOptions:
+    """What to simulate and where, as typed; each field is an option of the command."""
+
+    out: Path = as_option(required=True, type=click.Path(path_type=Path), help="Folder for the runs.")
+    a: float = as_option(
+        default=1.5, show_default=True,
+        help="Exponent of the target: the k-th direction of the inputs carries k^-a of it.",
+    )  # fmt: skip
+    b: float = as_option(
+        default=1.25, show_default=True,
+        help="Exponent of the spectrum: the inputs have variance k^-b along their k-th direction.",
+    )  # fmt: skip
+    modes: int = as_option(default=1024, show_default=True, help="Number of directions of the inputs.")
+    widths: str = as_option(
+        default="16,32,64,128,0", show_default=True,
+        help="Model widths, separated by commas; 0 is the limit of infinite width.",
+    )  # fmt: skip
+    seeds: str = as_option(
+        default="0", show_default=True,
+        help="Random seeds, separated by commas; each gives a run of each width.",
+    )  # fmt: skip
+    data: str = as_option(
+        default="0", show_default=True,
+        help="Numbers of training examples, separated by commas; 0 draws fresh examples at every step.",
+    )  # fmt: skip
+    noise: float = as_option(default=0.0, show_default=True, help="Variance of the label noise.")
+    batch: int = as_option(
+        default=256, show_default=True, help="Examples per step; 0 means no gradient noise."
+    )
+    updates: int = as_option(
+        default=2000, show_default=True, help="How long to train: the number of optimiser steps."
+    )
+    schedule: str = as_option(
+        default="cosine", show_default=True, help="Learning rate schedule: constant, cosine or wsd."
+    )
+    learning_rate: float = as_option(
+        default=0.5, show_default=True,
+        help="Peak learning rate, in units of 1 / largest eigenvalue of the Hessian.",
+    )  # fmt: skip
+    families: int = as_option(
+        type=click.IntRange(min=0), default=0,
+        help="Write this many families instead, each with random exponents and in its own folder.",
+    )  # fmt: skip
+    checkpoints: int = as_option(
+        default=21, show_default=True, help="Number of checkpoints per run, equally spaced."
+    )
+
+    def recipe(self, amount: int) -> SyntheticRecipe:
+        """Return what is simulated with this number of training examples."""
+        from toposcope.synthetic import Spectrum, SyntheticRecipe
+
+        return SyntheticRecipe(
+            spectrum=Spectrum(self.a, self.b, self.modes),
+            widths=_numbers("widths", self.widths), seeds=_numbers("seeds", self.seeds),
+            data=amount, noise=self.noise, batch=self.batch, steps=self.updates, schedule=self.schedule,
+            learning_rate=self.learning_rate, checkpoints=self.checkpoints,
+        )  # fmt: skip
+
+
 @click.command("synth")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the runs.")
-@click.option(
-    "--a",
-    "power",
-    type=float,
-    default=1.5,
-    show_default=True,
-    help="Exponent of the target: the k-th direction of the inputs carries k^-a of it.",
-)
-@click.option(
-    "--b",
-    "decay",
-    type=float,
-    default=1.25,
-    show_default=True,
-    help="Exponent of the spectrum: the inputs have variance k^-b along their k-th direction.",
-)
-@click.option(
-    "--modes", type=int, default=1024, show_default=True, help="Number of directions of the inputs."
-)
-@click.option(
-    "--widths",
-    default="16,32,64,128,0",
-    show_default=True,
-    help="Model widths, separated by commas; 0 is the limit of infinite width.",
-)
-@click.option(
-    "--seeds",
-    default="0",
-    show_default=True,
-    help="Random seeds, separated by commas; each gives a run of each width.",
-)
-@click.option(
-    "--data",
-    default="0",
-    show_default=True,
-    help="Numbers of training examples, separated by commas; 0 draws fresh examples at every step.",
-)
-@click.option("--noise", type=float, default=0.0, show_default=True, help="Variance of the label noise.")
-@click.option(
-    "--batch", type=int, default=256, show_default=True, help="Examples per step; 0 means no gradient noise."
-)
-@click.option(
-    "--updates",
-    "steps",
-    type=int,
-    default=2000,
-    show_default=True,
-    help="How long to train: the number of optimiser steps.",
-)
-@click.option(
-    "--schedule", default="cosine", show_default=True, help="Learning rate schedule: constant, cosine or wsd."
-)
-@click.option(
-    "--learning-rate",
-    type=float,
-    default=0.5,
-    show_default=True,
-    help="Peak learning rate, in units of 1 / largest eigenvalue of the Hessian.",
-)
-@click.option(
-    "--families",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Write this many families instead, each with random exponents and in its own folder.",
-)
-@click.option(
-    "--checkpoints",
-    type=int,
-    default=21,
-    show_default=True,
-    help="Number of checkpoints per run, equally spaced.",
-)
+@options_from(SimulationOptions, "options")
 @json_option
-def command(
-    out: Path, power: float, decay: float, modes: int, widths: str, seeds: str, data: str, noise: float,
-    batch: int, steps: int, schedule: str, learning_rate: float, families: int, checkpoints: int,
-    as_json: bool,
-) -> int:  # fmt: skip
+def command(options: SimulationOptions, as_json: bool) -> int:
     """Simulate training runs whose scaling exponents are known.
 
     The model is linear regression on random features of the inputs, trained by stochastic gradient descent.
@@ -106,40 +92,36 @@ def command(
     width and seed becomes a run folder for the other commands. The command prints the
     exponents fitted to the runs beside those of the theory.
     """
-    from toposcope.synthetic import Spectrum, SyntheticRecipe, exponent_table, fitted_exponents
+    from toposcope.synthetic import exponent_table, fitted_exponents
 
-    if not decay > 1:
+    if not options.b > 1:
         raise InputError(
             "the trace of the spectrum k^-b diverges",
             argument="b",
-            value=decay,
+            value=options.b,
             remedy="give a value above 1",
         )
-    amounts = _numbers("data", data)
+    amounts = _numbers("data", options.data)
     if len(set(amounts)) < len(amounts) or min(amounts) < 0:
         raise InputError(
             "a number is given twice or is 1",
             argument="data",
-            value=data,
+            value=options.data,
             remedy="give each number of examples once: 0, or at least 2",
         )
-    recipe = SyntheticRecipe(
-        spectrum=Spectrum(power, decay, modes),
-        widths=_numbers("widths", widths), seeds=_numbers("seeds", seeds),
-        data=amounts[0], noise=noise, batch=batch, steps=steps, schedule=schedule,
-        learning_rate=learning_rate, checkpoints=checkpoints,
-    )  # fmt: skip
-    if families:
+    recipe, out = options.recipe(amounts[0]), options.out
+    if options.families:
         if len(amounts) > 1:
             raise InputError(
                 f"{option('families')} takes one number of examples",
                 argument="data",
-                value=data,
+                value=options.data,
                 remedy="give only one",
             )
-        return _families(out, recipe, families, as_json)
+        return _families(out, recipe, options.families, as_json)
     folders, runs, seen = _written(out, recipe, amounts, quiet=as_json)
-    late = f"fitted to held-out losses at step {steps:,}, before training is complete: this biases the fit"
+    last = recipe.steps
+    late = f"fitted to held-out losses at step {last:,}, before training is complete: this biases the fit"
     fits = fitted_exponents(runs, seen)
     table = exponent_table(recipe.spectrum, fits, {"size": late, "data": late})
     if as_json:

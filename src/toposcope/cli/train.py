@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from toposcope.cli.output import json_option, print_json, print_table
+from toposcope.cli.requests import as_option, options_from
 from toposcope.core.errors import InputError
 from toposcope.core.wording import option, recommended
 from toposcope.recipes import training_recipes
@@ -19,83 +21,75 @@ if TYPE_CHECKING:
     from toposcope.training import Trained
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingOptions:
+    """What to train and where, as typed; each field is an option of the command."""
+
+    recipe: str = as_option(
+        default="demo", show_default=True, help="Name of a recipe, or a TOML file. --list names them."
+    )
+    out: Path | None = as_option(
+        type=click.Path(path_type=Path), help="Folder for the runs; each run gets a folder of its own."
+    )
+    models: str | None = as_option(help="Train only these models of the recipe, separated by commas.")
+    seeds: str | None = as_option(
+        help="Random seeds, separated by commas: 1,2,3. Each model is trained once per seed."
+    )
+    updates: int | None = as_option(type=int, help="How long to train: the number of optimiser steps.")
+    corpus: str | None = as_option(
+        help="Text to train on: python-docs, installed, wikitext2, a file or a folder."
+    )
+    gradients: bool = as_option(
+        is_flag=True, help="Also save the gradients on a fixed batch at every checkpoint."
+    )
+    set: tuple[str, ...] = as_option(
+        multiple=True, metavar="KEY=VALUE", help="Change a value of the recipe. Can be repeated."
+    )
+    device: str = as_option(default="cpu", show_default=True, help="cpu or cuda.")
+    jobs: int | None = as_option(type=int, help="Number of runs to train at once.  [default: one per core]")
+    watch: bool = as_option(
+        is_flag=True, help="Watch the runs while they train; write the measurements to OUT-watch."
+    )
+    plan: bool = as_option(
+        is_flag=True,
+        help="Print the cost, the memory and what the runs can show, then stop. Nothing is written.",
+    )
+    list: bool = as_option(is_flag=True, help="List the recipes, then stop.")
+
+    def overrides(self) -> dict[str, object]:
+        """Return the values of the recipe that change."""
+        overrides = dict(parse_override(text) for text in self.set)
+        named = {
+            "steps": self.updates, "corpus": self.corpus, "models": self.models,
+            "gradients": self.gradients or None,
+        }  # fmt: skip
+        overrides |= {key: value for key, value in named.items() if value is not None}
+        if self.seeds is not None:
+            overrides["seeds"] = parse_seeds(self.seeds)
+        return overrides
+
+
 @click.command("train")
-@click.option(
-    "--recipe", default="demo", show_default=True, help="Name of a recipe, or a TOML file. --list names them."
-)
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Folder for the runs; each run gets a folder of its own."
-)
-@click.option("--models", help="Train only these models of the recipe, separated by commas.")
-@click.option(
-    "--seeds",
-    help="Random seeds, separated by commas: 1,2,3. Each model is trained once per seed.",
-)
-@click.option(
-    "--updates",
-    "steps",
-    type=int,
-    help="How long to train: the number of optimiser steps.",
-)
-@click.option("--corpus", help="Text to train on: python-docs, installed, wikitext2, a file or a folder.")
-@click.option(
-    "--gradients", is_flag=True, help="Also save the gradients on a fixed batch at every checkpoint."
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change a value of the recipe. Can be repeated.",
-)
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--jobs", type=int, help="Number of runs to train at once.  [default: one per core]")
-@click.option(
-    "--watch", is_flag=True, help="Watch the runs while they train; write the measurements to OUT-watch."
-)
-@click.option(
-    "--plan",
-    is_flag=True,
-    help="Print the cost, the memory and what the runs can show, then stop. Nothing is written.",
-)
-@click.option("--list", "list_recipes", is_flag=True, help="List the recipes, then stop.")
+@options_from(TrainingOptions, "options")
 @json_option
-def command(
-    recipe: str,
-    out: Path | None,
-    models: str | None,
-    seeds: str | None,
-    steps: int | None,
-    corpus: str | None,
-    gradients: bool,
-    settings: tuple[str, ...],
-    device: str,
-    jobs: int | None,
-    watch: bool,
-    plan: bool,
-    list_recipes: bool,
-    as_json: bool,
-) -> int:
+def command(options: TrainingOptions, as_json: bool) -> int:
     """Train the small language models of a recipe.
 
     Each run writes one folder with its checkpoints (safetensors), the metrics of every step (parquet) and
     the recipe. If the command is interrupted, repeat it: it resumes.
     """
-    if list_recipes:
+    if options.list:
         return _list(as_json)
-    if out is None and not plan:
+    out, jobs = options.out, options.jobs
+    if out is None and not options.plan:
         raise InputError(f"{option('out')} is missing", remedy="name the folder for the runs")
-    overrides = dict(parse_override(text) for text in settings)
-    named = {"steps": steps, "corpus": corpus, "models": models, "gradients": gradients or None}
-    overrides |= {key: value for key, value in named.items() if value is not None}
-    if seeds is not None:
-        overrides["seeds"] = parse_seeds(seeds)
-    if plan:
-        return _show_plan(recipe, overrides, as_json)
+    overrides = options.overrides()
+    if options.plan:
+        return _show_plan(options.recipe, overrides, as_json)
     assert out is not None
     from toposcope.training.api import default_jobs, train
 
-    if watch and jobs not in (None, 1):
+    if options.watch and jobs not in (None, 1):
         raise InputError(
             f"it does not work with {option('watch')}, which sees only one process",
             argument="jobs",
@@ -103,10 +97,10 @@ def command(
             remedy="leave it out",
         )
     most = default_jobs() if jobs is None else jobs
-    with _watched(out if watch else None) as on_step:
+    with _watched(out if options.watch else None) as on_step:
         results = train(
-            recipe, out, overrides=overrides, device=device, jobs=1 if watch else most, quiet=False,
-            on_step=on_step,
+            options.recipe, out, overrides=overrides, device=options.device,
+            jobs=1 if options.watch else most, quiet=False, on_step=on_step,
         )  # fmt: skip
     _show(results, as_json)
     return 1 if any(result.status == "failed" for result in results) else 0
