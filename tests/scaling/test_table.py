@@ -205,3 +205,9 @@ def test_checkpoints_of_a_run_and_seeds_of_a_size_are_no_models(tmp_path: Path, 
     assert exponent["value"] == pytest.approx(-0.1, abs=1e-9)
     _, out, _ = run(["analyze", str(file), "--law", "power"], capsys)
     assert "32 rows, the last rows of 8 runs, 4 distinct sizes" in out
+
+
+def test_rows_with_few_tokens_a_parameter_are_left_out_only_if_both_are_known() -> None:
+    table = pd.DataFrame({"parameters": SIZES, "loss": 5 * SIZES**-0.1})
+    with pytest.raises(InputError, match="need both numbers; name the columns of size and data"):
+        law_table(table, "power", leave_out=1)

@@ -216,6 +216,11 @@ def _screened(
     screened = screen_points(frame.assign(**{"loss": points["loss"]}))
     good = (screened["status"] == "ok").to_numpy(copy=True)
     if leave_out:
+        if not {"size", "data"} <= set(points):
+            raise InputError(
+                "rows with the fewest tokens for each parameter need both numbers",
+                argument="leave_out", value=leave_out, remedy="name the columns of size and data",
+            )  # fmt: skip
         density = points["data"] / points["size"]
         good &= (density.rank(method="first") > leave_out).to_numpy()
     return points, good, sorted(set(screened.loc[screened["status"] != "ok", "reason"]))
