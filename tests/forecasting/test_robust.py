@@ -697,6 +697,21 @@ def test_a_log_beside_nanogpts_checkpoint_is_unfinished_too(tmp_path, capsys):
     assert (ended.value.code, made["share_seen"]) == (0, 0.3)
 
 
+def test_the_newest_of_numbered_checkpoints_beside_a_log_states_its_plan(tmp_path):
+    import torch
+
+    from toposcope.runs.reading import Reading, read_curves
+
+    for step, planned in ((200, 1000), (600, 2000)):
+        content = {"model": {"w": torch.ones(4, 4)}, "iter_num": step, "config": {"max_iters": planned}}
+        torch.save(content, tmp_path / f"ckpt_{step}.pt")
+    log = tmp_path / "log.csv"
+    table("own", end=600).drop(columns="run").to_csv(log, index=False)
+    (read,), problems, notes = read_curves([str(log)], Reading())
+    assert (read.finished, read.horizon, problems) == (False, 2000, [])
+    assert any("ckpt_600.pt beside the log" in note for note in notes)
+
+
 def test_a_checkpoint_beside_a_log_that_cannot_be_read_or_is_of_many_runs_says_no_plan(tmp_path):
     import torch
 
