@@ -707,9 +707,8 @@ def test_the_newest_of_numbered_checkpoints_beside_a_log_states_its_plan(tmp_pat
         torch.save(content, tmp_path / f"ckpt_{step}.pt")
     log = tmp_path / "log.csv"
     table("own", end=600).drop(columns="run").to_csv(log, index=False)
-    (read,), problems, notes = read_curves([str(log)], Reading())
+    (read,), problems, _ = read_curves([str(log)], Reading())
     assert (read.finished, read.horizon, problems) == (False, 2000, [])
-    assert any("ckpt_600.pt beside the log" in note for note in notes)
 
 
 def test_a_checkpoint_beside_a_log_that_cannot_be_read_or_is_of_many_runs_says_no_plan(tmp_path):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 
 from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.wording import option
 from toposcope.rules.registry import rules
 from toposcope.watch.alarms.advice import filled
 from toposcope.watch.alarms.registry import EXTENSIBLE, family
@@ -99,7 +100,7 @@ def _of_seeds() -> Iterator[Explanation]:
         "stand apart. Two odd runs of six can hide each other.",
         "check, report and watch",
         "0.0% of healthy groups of 5 or 10 seeds by losses, 2.4 and 1.2% with features",
-        "compare its settings with those of the others; leave it out of means with --without",
+        f"compare its settings with those of the others; leave it out of means with {option('without')}",
     )
 
 
