@@ -379,7 +379,7 @@ def test_what_did_not_converge_asks_for_products_and_not_for_checkpoints(run, tm
     assert "| unconverged |" in (tmp_path / "page" / "report.md").read_text()
     assert "with more products=" not in repr(ts.analyze(tmp_path / "few"))
     analysis = ts.analyze(tmp_path / "few")
-    assert "again with more products" in repr(analysis).replace("\n    ", " ")
+    assert "again with more `products`" in repr(analysis).replace("\n    ", " ")
     (why,) = {one for one in analysis.families["reason"] if "did not converge" in one}
     assert why.startswith("too few: 0 checkpoints, the test needs 12; 4 of 4 did not converge (steps ")
     assert set(Store.open(tmp_path / "enough").features(feature="top_eigenvalue")["status"]) == {"ok"}

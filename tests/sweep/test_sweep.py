@@ -84,7 +84,7 @@ def test_new_checkpoints_are_added(
     runs: Path, reference: Path, tmp_path: Path, checkpoint: Callable[..., Path], same: Same
 ) -> None:
     checkpoint(runs / "one", 100)
-    assert measure(runs, reference).done == 5
+    assert measure(runs, reference).done == 6
     measure(runs, tmp_path / "fresh")
     same(reference, tmp_path / "fresh")
 

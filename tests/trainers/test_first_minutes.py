@@ -60,7 +60,8 @@ def ask(
             main(list(words))
         said = capsys.readouterr()
         text = said.out or said.err
-        return int(ended.value.code or 0), " ".join(re.split(r"\n\n|\n(?=[a-z0-9┏])", text)[0].split())
+        ends = r"\n\n" if words[0] == "report" else r"\n\n|\n(?=[a-z0-9┏])"  # a report's title is wrapped
+        return int(ended.value.code or 0), " ".join(re.split(ends, text)[0].split())
 
     def answer(stranger: Stranger, command: str) -> tuple[int, str, Path]:
         folder = strangers_folder(stranger)

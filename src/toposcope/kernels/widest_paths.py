@@ -68,6 +68,10 @@ def tree_of_paths(
     return np.repeat(values, counts)[::-1]
 
 
+_LEAST_SPREAD = 1.0 / float(np.finfo(np.float32).max)
+"""The reciprocal of a smaller spread is beyond float32."""
+
+
 def standardised(W: np.ndarray) -> np.ndarray:
     """Return |W - mean| / std as float32; zeros if all entries are equal."""
     if W.dtype == np.float64:  # its range is wider than that of float32
@@ -81,6 +85,8 @@ def standardised(W: np.ndarray) -> np.ndarray:
     sums = run_blocks(lambda block: _sums(wide[slice(*block)].reshape(-1), centre), blocks, serial=serial)
     first, second = np.sum(sums, axis=0) / wide.size
     spread = np.sqrt(max(second - first * first, 0.0))
+    if 0 < spread < _LEAST_SPREAD:
+        return standardised(wide.astype(np.float64))
     out = np.zeros(wide.shape, np.float32)
     if spread > 0:
         mean, inverse = np.float32(centre + first), np.float32(1 / spread)
