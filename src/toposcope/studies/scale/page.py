@@ -145,10 +145,8 @@ def _laws(measured: ScaleRuns) -> Section:
 
 
 def _exponent(across: AcrossSeeds, column: str) -> str:
-    law = across.laws[column].iloc[0]
-    if len(across.families) > 1:
-        return shown(across.exponents[column])
-    return f"{law.exponent:.3f} [{law.low:.3f}, {law.high:.3f}]"
+    mean, low, high = across.exponent(column)
+    return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def _runs(measured: ScaleRuns) -> Section:

@@ -77,13 +77,9 @@ def _loss_law(across: AcrossSeeds) -> Claim:
 def _law(across: AcrossSeeds, text: str, column: str, printed_as: str, *, falls: bool) -> Claim:
     """Judge a power law: by the exponents of the seeds, or by one seed's interval over the sizes."""
     stated = printed()["scaling"][printed_as]
-    exponents = across.exponents[column].to_numpy(float)
-    mean, low, high = mean_interval(exponents)
-    ground = f"95% over seeds: {low:.3f} to {high:.3f}"
-    if len(exponents) == 1:
-        law = across.laws[column].iloc[0]
-        low, high = law.low, law.high
-        ground = f"95% over {law.n_sizes:,} sizes: {low:.3f} to {high:.3f}; {ONE_SEED}"
+    mean, low, high = across.exponent(column)
+    over = "over seeds" if across.seeds > 1 else f"over {len(across.groups):,} sizes"
+    ground = f"95% {over}: {low:.3f} to {high:.3f}" + (f"; {ONE_SEED}" if across.seeds == 1 else "")
     return Claim(
         text=text,
         source=f"N^{stated['exponent']}, R2 {stated['r2']}",

@@ -142,6 +142,13 @@ class AcrossSeeds:
         """The exponents of the power laws with the size: a row per seed."""
         return self.laws.map(lambda law: law.exponent)
 
+    def exponent(self, column: str) -> tuple[float, float, float]:
+        """Return the mean exponent with its 95% interval: over seeds, or of one seed over the sizes."""
+        if len(self.families) > 1:
+            return mean_interval(self.exponents[column])
+        law = self.laws[column].iloc[0]
+        return law.exponent, law.low, law.high
+
     @cached_property
     def laws(self) -> pd.DataFrame:
         """The power laws with the size: a row per seed, a column per quantity."""
