@@ -99,9 +99,7 @@ def _value(forecast: Forecast) -> str:
             f"stays as it is)"
         )
     bounds = f"[{forecast.low:.4g}, {forecast.high:.4g}]"
-    return f"{forecast.final:.4g} {bounds}" + (
-        f" {forecast.coverage}" if forecast.coverage.startswith("not") else ""
-    )
+    return f"{forecast.final:.4g} {bounds}" + ("" if forecast.measured else f" {forecast.coverage}")
 
 
 def _source(forecast: Forecast) -> str:

@@ -148,6 +148,11 @@ class Forecast:
         return coverage(self.status, self.level, own=own, steps=self.horizon)
 
     @property
+    def measured(self) -> bool:
+        """Whether it was measured how often such intervals hold."""
+        return not self.coverage.startswith("not")
+
+    @property
     def horizon(self) -> float:
         """The step of the final loss; infinite if there is no path to it."""
         return float(self.step[-1]) if len(self.step) else math.inf

@@ -202,14 +202,13 @@ def _end(forecast: Forecast) -> str:
     if forecast.status == "unhealthy":
         within = f" ({low} to {high})" if forecast.bounded else ""
         return f"would end near {final} without this problem{within}"
-    unknown = forecast.coverage.startswith("not")
     if forecast.status == "no plan":
-        sure = "coverage not measured" if unknown else f"right in {forecast.coverage}"
+        sure = f"right in {forecast.coverage}" if forecast.measured else "coverage not measured"
         return (
             f"may end between {low} and {high} without a plan of the learning rate (near {final} if the "
             f"rate stays as it is; {sure})"
         )
-    if unknown:
+    if not forecast.measured:
         return f"may end near {final} ({low} to {high}; coverage not measured)"
     return f"should end near {final} ({chance(forecast.level)}: {low} to {high})"
 

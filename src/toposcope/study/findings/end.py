@@ -216,7 +216,7 @@ def _ahead(
         {
             "run": one.run, "step": last_step(logged[one.run]), "horizon": curve.horizon, "final": one.final,
             "interval": [one.low, one.high],
-            "level": one.level, "sure": not (one.status in UNSURE or one.coverage.startswith("not")),
+            "level": one.level, "sure": one.status not in UNSURE and one.measured,
             "coverage": one.coverage, "reason": one.reason, "path": _path(one),
         }
         for curve, one in forecasts_ahead[:MOST_AHEAD]
