@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from toposcope.core.wording import command
 from toposcope.store import MANIFEST, inside, parts
 from toposcope.store.manifest import difference, kind_of_store
 from toposcope.store.newest import Slot, newest, slots
+from toposcope.store.reading import steady
 from toposcope.store.schema import COMPANIONS, REPLACED, TABLES
 from toposcope.store.store import Store
 
@@ -76,7 +78,7 @@ def merge(stores: Sequence[Store], out: str | Path) -> tuple[Store, tuple[Rename
     with beside(out) as aside:
         merged = Store.create(aside, recipe=stores[0].recipe)
         for number, store in enumerate(stores):
-            _copy_measured(store, aside, names[number])
+            steady(partial(_copy_measured, store, aside, names[number]))
             _copy_files(store, aside, names[number])
         _write_rest(stores, merged, names)
         merged.compact()

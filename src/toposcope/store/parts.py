@@ -232,12 +232,16 @@ def _part(path: Path, before: tuple[_Identity, Part] | None) -> tuple[_Identity,
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise inside.not_plain(path)
-        identity = status.st_ino, status.st_size, status.st_mtime_ns
+        identity = _identity(status)
         if before is not None and before[0] == identity:
             return before
         return identity, _pack(path, fields) if fields[-1] == "pack" else _single(path, fields)
     except FileNotFoundError:  # replaced by a newer pack since the folder was listed
         return None
+
+
+def _identity(status: os.stat_result) -> _Identity:
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _single(path: Path, fields: Sequence[str]) -> Part:
@@ -314,6 +318,21 @@ def is_readable(path: Path) -> bool:
     try:
         read_whole(path)
     except (pa.ArrowInvalid, OSError, StoreError):
+        return False
+    return True
+
+
+def set_aside_if_broken(path: Path) -> bool:
+    """Rename a file that is truncated or damaged so that it is no part; return whether it was.
+
+    A file that another process removes or writes anew during the look is left alone: it was not looked at.
+    """
+    try:
+        before = _identity(path.lstat())
+        if is_whole(path) and is_readable(path) or _identity(path.lstat()) != before:
+            return False
+        path.rename(path.with_name(f".{path.name}.broken"))
+    except FileNotFoundError:
         return False
     return True
 

@@ -255,8 +255,7 @@ class Store(StoreReader):
         moved = []
         for table in _MEASURED:
             for path in sorted((self.path / table).glob("[!.]*.parquet")):
-                if not parts.is_whole(path) or not parts.is_readable(path):
-                    path.rename(path.with_name(f".{path.name}.broken"))
+                if parts.set_aside_if_broken(path):
                     moved.append(path)
         return moved
 
