@@ -329,7 +329,7 @@ def set_aside_if_broken(path: Path) -> bool:
     """
     try:
         before = _identity(path.lstat())
-        if is_whole(path) and is_readable(path) or _identity(path.lstat()) != before:
+        if (is_whole(path) and is_readable(path)) or _identity(path.lstat()) != before:
             return False
         path.rename(path.with_name(f".{path.name}.broken"))
     except FileNotFoundError:
