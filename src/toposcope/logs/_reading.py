@@ -34,11 +34,11 @@ from toposcope.logs.inputs import (
 )
 from toposcope.logs.lines import head_of, is_text
 from toposcope.logs.log import Log
-from toposcope.logs.meanings import ALIASES, chosen, losses_among, twins, units
+from toposcope.logs.meanings import ALIASES, chosen, twins, units
 from toposcope.logs.records import MOST_COLUMNS
 from toposcope.logs.run import Run, is_nan_column, nan_column, wanted_rows, without_sent
 from toposcope.logs.steps import filled, steady_step, with_counted_rows, with_rising_steps
-from toposcope.logs.texts import read_text, unknown
+from toposcope.logs.texts import read_text
 from toposcope.store import MANIFEST
 
 RUN_FOLDER, STORE, NOTEBOOK, IN_MEMORY = "run folder", "store", "notebook", "table in memory"
@@ -255,8 +255,10 @@ def log_of_runs(
     raw, taken = with_counted_rows(raw, taken)
     if "step" in taken and taken["step"] not in rename:
         taken["step"] = steady_step(tables, taken["step"], columns)
-    if strict:
-        _refuse_unknown(taken, columns, label)
+    if strict and not ("step" in taken and {"loss", "heldout_loss"} & taken.keys()):
+        from toposcope.logs.unread import no_columns
+
+        raise no_columns(taken, columns, label)
     text = dialect in {dialect_text.name for dialect_text in TEXTS}
     runs: list[Run] = []
     notes = [
@@ -326,21 +328,6 @@ def _choices(columns: Sequence[str], taken: Mapping[str, str], rename: Mapping[s
         for role, others in twins(columns, taken).items()
         if taken[role] not in rename
     ]
-
-
-def _refuse_unknown(taken: Mapping[str, str], columns: Sequence[str], label: str) -> None:
-    """Raise SourceError if no column is the step, or none is a loss."""
-    for wanted in (("step",), ("loss", "heldout_loss")):
-        if not any(name in taken for name in wanted):
-            if wanted[0] == "loss" and len(several := losses_among(columns)) > 1:
-                raise NoLogError(
-                    f"{label}: has several losses and none is the total: {', '.join(several)[:160]}",
-                    remedy=f"choose one with {renaming(several[0], 'loss')}",
-                )
-            raise NoLogError(
-                f"{label}: has no column for {' or '.join(wanted)} among {', '.join(sorted(columns))[:120]}",
-                remedy=f"name the column with {renaming('THEIRS', wanted[0])}",
-            )
 
 
 def _named(table: pd.DataFrame, taken: Mapping[str, str]) -> tuple[pd.DataFrame, int]:
@@ -420,6 +407,8 @@ def _read_file(blob: Blob, pattern: str | None) -> tuple[str, Sequence[Run]]:
 
         if (read := read_forms(blob)) is not None:
             return read
+    from toposcope.logs.unread import unknown
+
     raise failed or unknown(blob, pattern, text=is_text(head))
 
 

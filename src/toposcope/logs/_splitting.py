@@ -80,6 +80,7 @@ def cut(
         own_name = name if count == 1 else f"{name}-{part + 1}"
         part_run = Run(own_name, part_table, planned, parameters, config=run.config, replaced=gone)
         runs.append(replace(part_run, restarts=restarts) if restarts else part_run)
+    runs[-1] = replace(runs[-1], error=run.error) if run.error else runs[-1]
     runs = runs if keep else _with_losses(runs, name, notes)
     return [replace(runs[0], name=name)] if len(runs) == 1 else runs
 

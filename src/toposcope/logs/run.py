@@ -65,6 +65,7 @@ class Run:
     **Restarts.** `replaced` has the rows that later rows of the same steps replaced, with the columns of
     `table`, in their order in the log; None if there are none. `restarts` has the steps of the first records
     after the log says that the training was resumed: a line says so, or a table begins with its header again.
+    `error` is the error with which a text ends, if no training follows it.
 
     >>> run = Run("small", pd.DataFrame({"step": [10, 20], "loss": [3.2, 2.9]}), planned_steps=100)
     >>> float(run.table["loss"].iloc[-1]), run.planned_steps, run.parameters
@@ -81,6 +82,7 @@ class Run:
     topology: tuple[str, ...] = ()
     replaced: pd.DataFrame | None = field(default=None, repr=False, compare=False)
     restarts: tuple[float, ...] = ()
+    error: str = ""
     roles: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 

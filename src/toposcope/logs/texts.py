@@ -1,12 +1,10 @@
-"""Text logs: which dialect a text speaks, its run, and what to do with a text that speaks none."""
+"""Text logs: which dialect a text speaks, and its run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from toposcope.core.errors import NoLogError, SourceError
-from toposcope.core.wording import option
 from toposcope.files.blobs import Blob
 from toposcope.logs._sizes import Size, with_size
 from toposcope.logs.dialects.dialect import TextDialect
@@ -20,10 +18,6 @@ SURE = 50
 """A text counts as a dialect after this many lines of it."""
 OWN_LINES = 20
 """One line of a trainer's own dialect counts as this many of a general one: OLMo prints ten losses below."""
-QUOTED = 120
-"""The characters of a line that an error quotes."""
-_ZIP = b"PK\x03\x04"
-"""The first bytes of a ZIP archive."""
 
 
 def read_text(
@@ -35,7 +29,7 @@ def read_text(
 
         dialects = (dialect_of_pattern(pattern),)
     for text, given in _spoken(blob, dialects):
-        size = Size()
+        size = Size(text.speaks)
         records = with_size(text.records(size.read(given)), size)
         run = text.finish(Run("", collected(records, blob.label)))
         if len(run.table) and not (text.general and not _has_step(run)):
@@ -43,48 +37,12 @@ def read_text(
                 from toposcope.logs.line_forms import settled
 
                 run = settled(run, given, blob.label)
-            return text.name, [replace(run, notes=(*given.notes, *run.notes))]
+            return text.name, [replace(run, notes=(*given.notes, *run.notes), error=size.error)]
     return None
 
 
 def _has_step(run: Run) -> bool:
     return any(meaning(column) in ("step", "epoch") for column in run.table)
-
-
-def packed_log(blob: Blob) -> SourceError | None:
-    """Return the error of a ZIP archive, such as an offline run of Comet or ClearML; None for other files."""
-    if blob.size < len(_ZIP) or blob.read(0, len(_ZIP)).tobytes() != _ZIP:
-        return None
-    return SourceError(
-        f"{blob.label}: is an archive",
-        remedy="unzip it and give the log in it (messages.json of Comet, metrics.jsonl of ClearML)",
-    )
-
-
-def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
-    """Return the error of a file that no dialect knows; for a text it quotes a line and offers a pattern."""
-    from toposcope.logs.dialects.pattern import offered
-
-    if not text and (packed := packed_log(blob)):
-        return packed
-    problem = f"{blob.label}: neither a store nor a log in a known format"
-    if not text:
-        return SourceError(f"{problem}; give a training log, a table, or a folder that a logger wrote")
-
-    line, regex = offered(lines(blob))
-    if pattern is not None:
-        first = f"; the first line with numbers is {line[:QUOTED]!r}" if line else ""
-        return SourceError(f"{blob.label}: no line matches {option('pattern', pattern)}{first}")
-    problem += ": no line names a step and a loss"
-    if not line:
-        return NoLogError(problem, remedy="check that it is a log")
-    problem += f"; the first line with numbers is {line[:QUOTED]!r}"
-    remedy = (
-        f"to say which number is which, give {option('pattern', regex)}"
-        if regex
-        else "check that it is a log"
-    )
-    return NoLogError(problem, remedy=remedy)
 
 
 def _spoken(blob: Blob, dialects: Sequence[TextDialect]) -> Iterator[tuple[TextDialect, TextLines]]:

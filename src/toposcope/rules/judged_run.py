@@ -32,7 +32,8 @@ class JudgedRun:
     (None: unknown), `ended` says that a stated end was reached, `anneals` that the planned learning rate will
     still fall. `curve` is the loss curve; None if the log is too short for one, or if it is not made yet.
     `replaced` are the rows that a restart replaced, in the order of the log; None if there are none.
-    `restarts` are the steps of the first rows after the log says that the training was resumed.
+    `restarts` are the steps of the first rows after the log says that the training was resumed. `error` is
+    the error with which the log ends; "" if it ends with none.
 
     >>> run = JudgedRun.of(pd.DataFrame({"iter": [2, 1], "train_loss": [2.5, 3.0], "lr": [0.1, 0.2]}).rename(
     ...     columns={"iter": "step"}))
@@ -48,6 +49,7 @@ class JudgedRun:
     curve: Curve | None = None
     replaced: pd.DataFrame | None = None
     restarts: tuple[float, ...] = ()
+    error: str = ""
 
     @classmethod
     def of(
@@ -61,6 +63,7 @@ class JudgedRun:
         curve: Curve | None = None,
         replaced: pd.DataFrame | None = None,
         restarts: tuple[float, ...] = (),
+        error: str = "",
     ) -> JudgedRun:
         """Return the run of some rows: column `step`, the loss `column`, and others under any name."""
         rows = by_step(wanted_rows(metrics, np.isfinite(metrics["step"].to_numpy(float))))
@@ -68,7 +71,7 @@ class JudgedRun:
         rows = rows.drop(columns="run") if "run" in rows else rows
         gone = None if replaced is None else _named(replaced.drop(columns="run", errors="ignore"), column)[0]
         rows, column = _named(rows, column)
-        return cls(rows, column, horizon, anneals, ended, curve, gone, restarts)
+        return cls(rows, column, horizon, anneals, ended, curve, gone, restarts, error)
 
     @cached_property
     def losses(self) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from toposcope import rules as room
 from toposcope.core.plugins import Extensible, loaded, spared, spared_all
 from toposcope.logs.remarks import NOTICED, Remark
 from toposcope.rules.accuracy import Accuracy
+from toposcope.rules.broken_off import BrokenOff
 from toposcope.rules.dead_run import DeadRun
 from toposcope.rules.diverging import Diverging
 from toposcope.rules.gradient_spike import GradientSpike
@@ -35,6 +36,7 @@ GROUP = "toposcope.rules"
 """The entry-point group with which an installed package offers rules: NAME = "module:Class"."""
 
 RULES: tuple[type[Rule], ...] = (
+    BrokenOff,
     LossNotFinite,
     DeadRun,
     Accuracy,
@@ -125,6 +127,7 @@ def assess(
     noticed: bool = True,
     replaced: pd.DataFrame | None = None,
     restarts: tuple[float, ...] = (),
+    error: str = "",
 ) -> tuple[Remark, ...]:
     """Return what the rules say of one run by the rows of its log; see `JudgedRun` for the arguments.
 
@@ -137,7 +140,7 @@ def assess(
     """
     run = JudgedRun.of(
         metrics, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced,
-        restarts=restarts,
+        restarts=restarts, error=error,
     )  # fmt: skip
     return tuple(remarks_on(run, noticed=noticed))
 

@@ -49,12 +49,15 @@ class ReadRun:
     trendless: Trendless | None = None
     planned: int | None = None
     """The steps that its files plan, which count where too few losses are logged for a curve."""
+    error: str = ""
+    """The error with which its log ends."""
 
 
 def answer_of(one: ReadRun, settings: CheckSettings, siblings: Sequence[Curve]) -> RunCheck:
     """Return the answer for one run from the rows of its log."""
     from toposcope.rules.judgement import NO_LOSS
     from toposcope.runs.judging import counted, judged
+    from toposcope.runs.log_results import remarks_of
 
     place, run, rows, column = one.place, one.run, one.rows, one.column
     steps, audit = place.steps.get(run, ()), place.audit_of(run)
@@ -64,7 +67,11 @@ def answer_of(one: ReadRun, settings: CheckSettings, siblings: Sequence[Curve]) 
         settings.curves[one.name] = seen
     ended = seen is not None and (seen.ended or seen.over)
     without = one.trendless
-    remarks = None if without is None else without.remarks(rows, column)
+    remarks = (
+        remarks_of(one.curve, rows, column, error=one.error)
+        if without is None
+        else without.remarks(rows, column, one.error)
+    )
     judgement = judged(
         rows, column, one.curve, remarks, count=count, audit=audit.findings,
         last_checkpoint=audit.last, wrong=one.wrong, replays=place.replays,

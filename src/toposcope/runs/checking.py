@@ -274,7 +274,9 @@ def _read(place: Contents, settings: CheckSettings, gone: Sequence[str]) -> list
         trendless = _trendless(run_log, column, settings) if curve is None else None
         few = curve is None and column in run_log.table and run_log.table[column].notna().any()
         planned = planned_end(run_log.config, run_log.table) if few else None
-        runs.append(ReadRun(place, run, name, run_log.table, column, curve, wrong, trendless, planned))
+        runs.append(
+            ReadRun(place, run, name, run_log.table, column, curve, wrong, trendless, planned, run_log.error)
+        )
     return runs
 
 

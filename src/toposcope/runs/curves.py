@@ -67,7 +67,7 @@ def curve_of(
     ended = stated and curve.finished
     remarks = assess(
         rows, column=column, horizon=curve.horizon, anneals=anneals, ended=ended, replaced=run.replaced,
-        restarts=run.restarts,
+        restarts=run.restarts, error=run.error,
     )  # fmt: skip
     if conflict := run.config.get("step_conflict"):
         problems.append(Problem(run.name, f"{conflict}; is it another run's?", left_out=False))

@@ -68,7 +68,7 @@ def contents_of_folder(
 def _without_log(path: str, error: SourceError) -> SourceError:
     """Return the error of a folder without a log; of a tracker's own data it says what opens them."""
     from toposcope.files.blobs import LocalBlob
-    from toposcope.logs.texts import packed_log
+    from toposcope.logs.unread import packed_log
 
     place = Path(path)
     if (place / ".aim").is_dir():

@@ -56,15 +56,16 @@ class LogResults:
         ended: bool = False,
         replaced: pd.DataFrame | None = None,
         restarts: tuple[float, ...] = (),
+        error: str = "",
     ) -> tuple[Remark, ...]:
         """Return what the rules say of the log of a run (`rules.registry.assess`)."""
         gone = None if replaced is None else content_of(replaced)
-        key = (content_of(rows), column, horizon, anneals, ended, gone, restarts)
+        key = (content_of(rows), column, horizon, anneals, ended, gone, restarts, error)
         with self._assessing:
             if key not in self._remarks:
                 self._remarks[key] = assess(
                     rows, column=column, horizon=horizon, anneals=anneals, ended=ended, replaced=replaced,
-                    restarts=restarts,
+                    restarts=restarts, error=error,
                 )  # fmt: skip
             return self._remarks[key]
 
@@ -99,13 +100,20 @@ class LogResults:
 
 
 def remarks_of(
-    curve: Curve | None, rows: pd.DataFrame, column: str, assess: Callable[..., Sequence[Remark]] = assess
+    curve: Curve | None,
+    rows: pd.DataFrame,
+    column: str,
+    assess: Callable[..., Sequence[Remark]] = assess,
+    error: str = "",
 ) -> tuple[Remark, ...]:
-    """Return what the rules say of a run; `curve` is None where the log is too short for one."""
+    """Return what the rules say of a run; `curve` is None where the log is too short for one.
+
+    `error` is the error with which the log ends.
+    """
     if curve is not None:
         return curve.remarks
     has_values = column in rows and np.isfinite(rows[column].to_numpy(float, na_value=np.nan)).any()
-    return tuple(assess(rows, column=column)) if has_values else ()
+    return tuple(assess(rows, column=column, error=error)) if has_values else ()
 
 
 def run_of(rows: pd.DataFrame) -> str:

@@ -31,9 +31,9 @@ class Trendless:
     seen: tuple[str, ...] = ()
     """What counts as examined, although no column has the usual name."""
 
-    def remarks(self, rows: pd.DataFrame, column: str) -> tuple[Remark, ...]:
-        """Return what the rules say of the run, up to its planned end."""
-        return assess(rows, column=column, horizon=self.horizon, ended=self.ended)
+    def remarks(self, rows: pd.DataFrame, column: str, error: str = "") -> tuple[Remark, ...]:
+        """Return what the rules say of the run, up to its planned end; `error` is what its log ends with."""
+        return assess(rows, column=column, horizon=self.horizon, ended=self.ended, error=error)
 
 
 def trendless_of(run: Run, column: str, horizon: int | None) -> Trendless | None:

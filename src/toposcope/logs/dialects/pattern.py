@@ -6,10 +6,9 @@ The error for a text that no dialect knows offers such an expression, made from 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 
 from toposcope.core.errors import InputError
 from toposcope.logs.dialects.dialect import TextDialect
@@ -103,23 +102,32 @@ class _Searched:
 def offered(lines: Iterable[str]) -> tuple[str, str]:
     r"""Return the first line of a text with numbers, and a pattern that reads it; "" where there is none.
 
-    Of the lines with two numbers, those of the most frequent shape count, because a log repeats one.
+    Of the lines with two numbers, those of the most frequent shape count, because a log repeats one. A
+    pattern is offered only where the number that it takes as the step rises, and the one that it takes as the
+    loss varies.
 
     >>> offered(["version 2", "it=100/5000 L=2.310 lr=1e-3", "it=200/5000 L=2.250 lr=1e-3"])
     ('it=100/5000 L=2.310 lr=1e-3', 'it=(?P<step>[\\d,]+)/[\\d.]+\\s+L=(?P<loss>[-+\\d.,eEnaif]+)')
+    >>> offered(["Linear(in=64, out=8)", "Linear(in=64, out=16)"])
+    ('Linear(in=64, out=8)', '')
     """
-    first: dict[str, str] = {}
-    counts: Counter[str] = Counter()
+    lines_by_shape: dict[str, list[str]] = {}
     for line in islice(lines, _LOOKED_AT):
         short = line[:_LONGEST].strip()
         if len(_NUMBER.findall(_without_clock(short))) > 1:
-            shape = re.sub(r"[\d.,]+", "0", short)
-            first.setdefault(shape, short)
-            counts[shape] += 1
-    for shape, _ in counts.most_common(8):
-        if pattern := _pattern_of(first[shape]):
-            return first[shape], pattern
-    return next(iter(first.values()), ""), ""
+            lines_by_shape.setdefault(re.sub(r"[\d.,]+", "0", short), []).append(short)
+    for alike in sorted(lines_by_shape.values(), key=len, reverse=True)[:8]:
+        if (pattern := _pattern_of(alike[0])) and _is_training(pattern, alike):
+            return alike[0], pattern
+    return next((alike[0] for alike in lines_by_shape.values()), ""), ""
+
+
+def _is_training(pattern: str, alike: Sequence[str]) -> bool:
+    """Return whether the step rises and the loss varies over lines of one shape, as a pattern reads them."""
+    matches = [match for line in alike if (match := re.search(pattern, line))]
+    steps = [number(match["step"]) for match in matches]
+    rises = sum(after > before for before, after in pairwise(steps))
+    return 2 * rises > len(steps) - 1 and len({match["loss"] for match in matches}) > 1
 
 
 def _pattern_of(line: str) -> str:
