@@ -1,15 +1,12 @@
-"""The `toposcope` command: finds the subcommand, and turns every error into one line and an exit code."""
+"""The `toposcope` command: finds the subcommand, runs it, and ends with its exit code."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import errno
 import gc
 import importlib
-import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -21,7 +18,7 @@ import click
 
 from toposcope import __version__
 from toposcope.cli.output import SuggestingGroup
-from toposcope.core.errors import BrokenOffError, InputError, did_you_mean
+from toposcope.core.errors import InputError
 from toposcope.core.legible import as_legible
 from toposcope.core.wording import recommended, typed_options
 
@@ -227,29 +224,9 @@ def _run(args: list[str] | None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except (click.exceptions.Abort, click.ClickException, InputError, MemoryError, OSError) as error:
-        _die(*_message(error, typed), as_json="--json" in typed)
+        from toposcope.cli.failure import die
 
-
-def _message(error: BaseException, typed: list[str]) -> tuple[str, int]:
-    """Return the line of an error, and the exit code."""
-    if isinstance(error, click.exceptions.Abort):
-        writes = typed[:1] == ["watch"] or any(word.partition("=")[0] == "--out" for word in typed)
-        rest = "finished work is saved: repeat the command to continue" if writes else "nothing was written"
-        return f"interrupted; {rest}", 1
-    if isinstance(error, click.ClickException):
-        return _worded(error), 2
-    if isinstance(error, InputError):
-        return str(error), 1 if isinstance(error, BrokenOffError) else 2
-    if isinstance(error, MemoryError):
-        missing = error or "none is left"
-        return f"there is not enough memory ({missing}); measure fewer points or texts at once", 1
-    assert isinstance(error, OSError)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        where = error.filename or "writing"
-        saved = "finished work is saved: free some space and repeat the command"
-        return f"the disk is full ({where}); {saved}", 1
-    where = f": {error.filename}" if error.filename else ""
-    return f"{error.strerror or error}{where}", 2
+        die(error, typed)
 
 
 def _check_text(typed: list[str]) -> None:
@@ -265,25 +242,3 @@ def _check_text(typed: list[str]) -> None:
             word.encode()
         except UnicodeEncodeError:
             raise InputError(f"{word!r} is not UTF-8; rename it or give another name") from None
-
-
-def _worded(error: click.ClickException) -> str:
-    """Return a usage error with what to do about it: the help of the command that was called."""
-    message = error.format_message().rstrip(".")
-    if isinstance(error, click.BadParameter) and error.param is not None:
-        choices = getattr(error.param.type, "choices", ())
-        typed = re.match(r".*?'([^']*)' is not one of", message)
-        message += did_you_mean(typed[1], choices) if typed else ""
-    context = error.ctx if isinstance(error, click.UsageError) else None
-    called = context.command_path if context is not None else "toposcope"
-    return f"{message}; see: {called} --help"
-
-
-def _die(message: str, code: int, *, as_json: bool) -> None:
-    """Print the error and exit; with --json, what reads the output gets it as JSON, too."""
-    line = " ".join(message.split())
-    if as_json:
-        with contextlib.suppress(OSError):  # nobody may read the output any more
-            click.echo(json.dumps({"error": line, "exit_code": code}))
-    print(f"toposcope: error: {line}", file=sys.stderr)
-    sys.exit(code)
