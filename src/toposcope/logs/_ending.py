@@ -34,7 +34,7 @@ class Ending:
     >>> ending.error
     'ValueError: no data'
     >>> for step in range(3):
-    ...     ending.take(f"step {step}: loss 2.0")
+    ...     ending.take(f"{step}: loss 2.0")
     >>> ending.error
     ''
     """
