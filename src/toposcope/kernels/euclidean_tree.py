@@ -226,7 +226,7 @@ def dense_tree(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @kernel
 def _prim(lengths, best, link, outside, u, v, length):
-    """Write the edges of the tree; `best` is the shortest edge from it to each point, `link` its end in it."""
+    """Write the edges of the tree; `best` is the shortest edge from it to each point, `link` its end."""
     n = len(lengths)
     for j in range(n):
         best[j], link[j], outside[j] = np.inf, 0, j > 0

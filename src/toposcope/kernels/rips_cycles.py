@@ -32,10 +32,8 @@ def shortest_cycles(
     cycles: list[tuple[int, ...]] = [()] * len(births)
     n = len(distances)
     starts, neighbours = np.zeros(n + 1, np.int64), np.empty(2 * len(edges.packed), np.int32)
-    _by_rank(edges.packed, starts, np.empty(n, np.int64), neighbours)
-    joined = np.flatnonzero(starts[:-1] < starts[1:])
-    nearest = np.full(n, np.inf)
-    nearest[joined] = distances[joined, neighbours[starts[joined]]]
+    nearest = np.empty(n)
+    _by_rank(edges.packed, distances, starts, np.empty(n, np.int64), neighbours, nearest)
 
     def close(block: tuple[int, int]) -> None:
         start, stop = block
@@ -54,8 +52,15 @@ def shortest_cycles(
 
 
 @kernel
-def _by_rank(packed: np.ndarray, starts: np.ndarray, at: np.ndarray, neighbours: np.ndarray) -> None:
-    """Write the neighbours of each point in the order of the edges, and where those of a point start.
+def _by_rank(
+    packed: np.ndarray,
+    distances: np.ndarray,
+    starts: np.ndarray,
+    at: np.ndarray,
+    neighbours: np.ndarray,
+    nearest: np.ndarray,
+) -> None:
+    """Write each point's neighbours in the order of the edges, where they start, and the nearest distance.
 
     `starts` is 0 before, `at` is room for one number a point.
     """
@@ -72,6 +77,8 @@ def _by_rank(packed: np.ndarray, starts: np.ndarray, at: np.ndarray, neighbours:
         neighbours[at[u]], neighbours[at[v]] = v, u
         at[u] += 1
         at[v] += 1
+    for x in range(n):
+        nearest[x] = distances[x, neighbours[starts[x]]] if starts[x] < starts[x + 1] else np.inf
 
 
 @kernel
