@@ -35,7 +35,7 @@ def test_the_test_above_would_see_repeated_cells(monkeypatch):
     generator = np.random.default_rng(1)
     permuted = [ranks_by_permuting(40, 30, generator)[-1] for _ in range(800)]
     none = np.empty(0, np.int64)
-    kept = [random_tree._joins(generator.integers(1200, size=4000), 40, 30, none)[-1] for _ in range(800)]
+    kept = [random_tree._ranks(generator.integers(1200, size=4000), 40, 30, none)[-1] for _ in range(800)]
     assert ks_2samp(kept, permuted, method="asymp").pvalue < 1e-4
 
 

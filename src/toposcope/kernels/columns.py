@@ -7,9 +7,8 @@ import numpy as np
 from toposcope.core.compiling import inner_kernel
 
 
-@inner_kernel
 def table_for(columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return an empty open table (keys, values) with room for as many pivots."""
+    """Return an empty open table (keys, owners) with room for as many pivots."""
     slots = 4
     while slots < 2 * columns:
         slots *= 2
@@ -81,12 +80,12 @@ def append(items: np.ndarray, length: int, item: int) -> tuple[np.ndarray, int]:
 
 
 @inner_kernel
-def owner_of(table: tuple[np.ndarray, np.ndarray], key: int) -> int:
+def owner_of(keys: np.ndarray, owners: np.ndarray, key: int) -> int:
     """Return the column whose pivot is `key`, or -1."""
     if key < 0:
         return -1
-    slot = slot_of(table[0], key)
-    return table[1][slot] if table[0][slot] == key else -1
+    slot = slot_of(keys, key)
+    return owners[slot] if keys[slot] == key else -1
 
 
 @inner_kernel

@@ -7,6 +7,7 @@ float64 from the difference of the points themselves.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +83,7 @@ def _raised(rows: np.ndarray) -> np.ndarray:
 def _scaled(X: np.ndarray, *, unit: bool) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the rows (float32 or float64), the factor of each, and how much they enlarge distances."""
     rows = np.ascontiguousarray(X if X.dtype.itemsize > 2 else X.astype(np.float32))
-    top = max(_over_chunks(rows, _largest))
+    top = max(abs(float(rows.max())), abs(float(rows.min())))
     scale = 1.0
     if unit and rows.dtype == np.float64:
         rows = _raised(rows)
@@ -101,7 +102,8 @@ def euclidean_distances(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
     Products are in float64 here, because every entry is a result; the relative error is below 1e-9. With
     `unit`, every row is divided by its norm first.
     """
-    rows, row_scale, scale = _scaled(X, unit=unit)
+    # One type of rows, so that the kernels are compiled for one.
+    rows, row_scale, scale = _scaled(X.astype(np.float64, copy=False), unit=unit)
     wide = rows * row_scale[:, None] - _mean(rows, row_scale)
     norms = squared_norms(wide)
     out = wide @ wide.T
@@ -114,7 +116,7 @@ def euclidean_distances(X: np.ndarray, *, unit: bool = False) -> np.ndarray:
     return out
 
 
-@kernel
+@inner_kernel
 def squares_of_row(
     products: np.ndarray,
     i: int,
@@ -126,7 +128,7 @@ def squares_of_row(
     out: np.ndarray,
 ) -> None:
     """Write the squared distances of point i to points 0 to `stop` - 1, from its row of products."""
-    if _squared_distances(products[:stop], norms[i], norms[:stop], cancellation, out):
+    if _squared_distances(products, norms[i], norms, stop, cancellation, out):
         for j in range(stop):
             size = norms[i] + norms[j]
             if out[j] < cancellation * size or size < _TINY:
@@ -135,18 +137,18 @@ def squares_of_row(
 
 @inner_kernel
 def _squared_distances(
-    products: np.ndarray, norm: float, norms: np.ndarray, cancellation: float, out: np.ndarray
+    products: np.ndarray, norm: float, norms: np.ndarray, stop: int, cancellation: float, out: np.ndarray
 ) -> bool:
-    """Write |x|^2 + |y|^2 - 2 x.y for one point and many; return whether any of them lost its digits."""
+    """Write |x|^2 + |y|^2 - 2 x.y for one point and `stop` others; return whether any lost its digits."""
     lost = 0  # an integer, so that the loop has no branch
-    for j in range(products.size):
+    for j in range(stop):
         size = norm + norms[j]
         out[j] = size - 2.0 * products[j]
         lost |= (out[j] < cancellation * size) | (size < _TINY)
     return lost != 0
 
 
-@kernel(fastmath={"reassoc"})
+@inner_kernel(fastmath={"reassoc"})
 def square(x: np.ndarray, y: np.ndarray, x_scale: float, y_scale: float) -> float:
     """Return the squared distance of x * x_scale and y * y_scale in float64."""
     total = 0.0
@@ -192,7 +194,7 @@ def _fill(
         squares_of_row(products[i], i, norms, rows, row_scale, i, _CANCELLATION_64, squares)
         products[i, i] = 0.0
         for j in range(i):
-            length = np.sqrt(squares[j]) * unscale
+            length = math.sqrt(squares[j]) * unscale
             products[i, j] = length
             products[j, i] = length
 
@@ -213,21 +215,20 @@ def _inverse_norms(part: np.ndarray) -> np.ndarray:
 
 
 def _mean(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
-    sums = run_blocks(
-        lambda span: _sum(rows[slice(*span)], row_scale[slice(*span)]),
-        _chunks(rows),
-        serial=rows.size < _SERIAL_BELOW,
-    )
-    return np.sum(sums, axis=0) / len(rows)
+    def sums(span: tuple[int, int]) -> np.ndarray:
+        total = np.zeros(rows.shape[1])
+        _add_rows(rows[slice(*span)], row_scale[slice(*span)], total)
+        return total
+
+    parts = run_blocks(sums, _chunks(rows), serial=rows.size < _SERIAL_BELOW)
+    return np.sum(parts, axis=0) / len(rows)
 
 
 @kernel
-def _sum(rows: np.ndarray, row_scale: np.ndarray) -> np.ndarray:
-    total = np.zeros(rows.shape[1])
+def _add_rows(rows: np.ndarray, row_scale: np.ndarray, total: np.ndarray) -> None:
     for i in range(rows.shape[0]):
         for k in range(total.size):
             total[k] += rows[i, k] * row_scale[i]
-    return total
 
 
 def squared_norms(
@@ -237,26 +238,17 @@ def squared_norms(
     scales = np.ones(len(rows)) if row_scale is None else row_scale
     origin = np.zeros(rows.shape[1]) if center is None else center
     serial = rows.size < _SERIAL_BELOW
-    parts = run_blocks(
-        lambda block: _squared_norms(rows[slice(*block)], scales[slice(*block)], origin),
-        row_blocks(len(rows), serial=serial),
-        serial=serial,
-    )
-    return np.concatenate(parts)
+    norms = np.empty(len(rows))
+
+    def measure(block: tuple[int, int]) -> None:
+        part = slice(*block)
+        _squared_norms(rows[part], scales[part], origin, norms[part])
+
+    run_blocks(measure, row_blocks(len(rows), serial=serial), serial=serial)
+    return norms
 
 
 @kernel
-def _largest(rows: np.ndarray) -> float:
-    largest = 0.0
-    for i in range(rows.shape[0]):
-        for k in range(rows.shape[1]):
-            largest = max(largest, abs(rows[i, k]))
-    return largest
-
-
-@kernel
-def _squared_norms(rows: np.ndarray, row_scale: np.ndarray, center: np.ndarray) -> np.ndarray:
-    out = np.empty(len(rows))
+def _squared_norms(rows: np.ndarray, row_scale: np.ndarray, center: np.ndarray, norms: np.ndarray) -> None:
     for i in range(len(rows)):
-        out[i] = square(rows[i], center, row_scale[i], 1.0)
-    return out
+        norms[i] = square(rows[i], center, row_scale[i], 1.0)

@@ -215,16 +215,22 @@ def _among(
     return count
 
 
-@kernel
 def dense_tree(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the minimum spanning tree of a symmetric matrix of edge lengths, by Prim's algorithm."""
-    n = lengths.shape[0]
-    best = np.full(n, np.inf, lengths.dtype)
-    link = np.zeros(n, np.int64)
-    outside = np.ones(n, np.bool_)
+    n = len(lengths)
+    best, link, outside = np.empty(n, lengths.dtype), np.empty(n, np.int64), np.empty(n, np.bool_)
     u, v, length = np.empty(n - 1, np.int64), np.empty(n - 1, np.int64), np.empty(n - 1, lengths.dtype)
+    _prim(lengths, best, link, outside, u, v, length)
+    return u, v, length
+
+
+@kernel
+def _prim(lengths, best, link, outside, u, v, length):
+    """Write the edges of the tree; `best` is the shortest edge from it to each point, `link` its end."""
+    n = len(lengths)
+    for j in range(n):
+        best[j], link[j], outside[j] = np.inf, 0, j > 0
     last = 0
-    outside[0] = False
     for step in range(n - 1):
         nearest, at = np.inf, -1
         for j in range(n):
@@ -237,4 +243,3 @@ def dense_tree(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         u[step], v[step], length[step] = link[at], at, nearest
         outside[at] = False
         last = at
-    return u, v, length

@@ -24,28 +24,43 @@ def merge_ranks(n_out: int, n_in: int, generator: np.random.Generator) -> np.nda
     n, total = n_out + n_in, n_out * n_in
     batch = int(_CELLS * n * np.log(n)) + 16
     if batch > _DENSE * total:
-        return _joins(generator.permutation(total), n_out, n_in, np.empty(0, np.int64))
+        return _ranks(generator.permutation(total), n_out, n_in, np.empty(0, np.int64))
     cells = generator.integers(total, size=batch)
     while True:
         table = np.full(1 << (2 * cells.size).bit_length(), -1, np.int64)
-        ranks = _joins(cells, n_out, n_in, table)
+        ranks = _ranks(cells, n_out, n_in, table)
         if ranks.size == n - 1:
             return ranks
         cells = np.concatenate((cells, generator.integers(total, size=cells.size)))
 
 
+def _ranks(cells: np.ndarray, n_out: int, n_in: int, table: np.ndarray) -> np.ndarray:
+    """Return the ranks, among the distinct `cells` in order, of those that join two components."""
+    n = n_out + n_in
+    parent, size, ranks = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n - 1, np.int64)
+    return ranks[: _joins(cells, n_out, n_in, table, parent, size, ranks)]
+
+
 @kernel
-def _joins(cells: np.ndarray, n_out: int, n_in: int, table: np.ndarray) -> np.ndarray:
-    """Return the ranks, among the distinct `cells` in order, of those that join two components.
+def _joins(
+    cells: np.ndarray,
+    n_out: int,
+    n_in: int,
+    table: np.ndarray,
+    parent: np.ndarray,
+    size: np.ndarray,
+    ranks: np.ndarray,
+) -> int:
+    """Write the ranks of the cells that join two components, from single ones; return their number.
 
     `table` is a hash set (a power of two, -1 for free, more than `cells`) that finds repeated cells;
     an empty one says that there are none. Dropping repeats makes draws with replacement a random order.
     """
-    n = n_out + n_in
-    parent, size = np.arange(n), np.ones(n, np.int64)
-    ranks = np.empty(n - 1, np.int64)
+    for x in range(len(parent)):
+        parent[x], size[x] = x, 1
     rank, count = 0, 0
-    for cell in cells:
+    for i in range(len(cells)):
+        cell = cells[i]
         if table.size:
             slot = (cell * 0x9E3779B97F4A7C1 >> 20) & (table.size - 1)
             while table[slot] != -1 and table[slot] != cell:
@@ -56,7 +71,7 @@ def _joins(cells: np.ndarray, n_out: int, n_in: int, table: np.ndarray) -> np.nd
         if unite(parent, size, cell // n_in, n_out + cell % n_in):
             ranks[count] = rank
             count += 1
-            if count == n - 1:
+            if count == len(ranks):
                 break
         rank += 1
-    return ranks[:count]
+    return count

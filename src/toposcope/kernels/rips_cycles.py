@@ -30,11 +30,19 @@ def shortest_cycles(
     [(2, 1, 0, 3)]
     """
     cycles: list[tuple[int, ...]] = [()] * len(births)
-    starts, neighbours = _by_rank(edges.packed, len(distances))
+    n = len(distances)
+    starts, neighbours = np.zeros(n + 1, np.int64), np.empty(2 * len(edges.packed), np.int32)
+    nearest = np.empty(n)
+    _by_rank(edges.packed, distances, starts, np.empty(n, np.int64), neighbours, nearest)
 
     def close(block: tuple[int, int]) -> None:
         start, stop = block
-        points, stops = _close(edges.packed, edges.ranks, distances, starts, neighbours, births[start:stop])
+        stops = np.empty(stop - start, np.int64)
+        points = _close(
+            edges.packed, edges.ranks, distances, starts, neighbours, births[start:stop], nearest,
+            np.empty(n), np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.bool_),
+            np.empty(4 * n + 16, np.int32), stops,
+        )[: stops[-1]]  # fmt: skip
         parts = np.split(points, stops[:-1])
         cycles[start:stop] = [tuple(part.tolist()) for part in parts]
 
@@ -44,53 +52,59 @@ def shortest_cycles(
 
 
 @kernel
-def _by_rank(packed: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the neighbours of each point in the order of the edges, and where those of a point start."""
-    starts = np.zeros(n + 1, np.int64)
+def _by_rank(
+    packed: np.ndarray,
+    distances: np.ndarray,
+    starts: np.ndarray,
+    at: np.ndarray,
+    neighbours: np.ndarray,
+    nearest: np.ndarray,
+) -> None:
+    """Write each point's neighbours in the order of the edges, where they start, and the nearest distance.
+
+    `starts` is 0 before, `at` is room for one number a point.
+    """
+    n = len(at)
     for rank in range(len(packed)):
         u, v = ends(packed, rank, n)
         starts[u + 1] += 1
         starts[v + 1] += 1
-    starts = np.cumsum(starts)
-    at, neighbours = starts.copy(), np.empty(starts[n], np.int32)
+    for x in range(n):
+        at[x] = starts[x]
+        starts[x + 1] += starts[x]
     for rank in range(len(packed)):
         u, v = ends(packed, rank, n)
         neighbours[at[u]], neighbours[at[v]] = v, u
         at[u] += 1
         at[v] += 1
-    return starts, neighbours
+    for x in range(n):
+        nearest[x] = distances[x, neighbours[starts[x]]] if starts[x] < starts[x + 1] else np.inf
 
 
 @kernel
 def _close(
-    packed: np.ndarray,
-    ranks: np.ndarray,
-    distances: np.ndarray,
-    starts: np.ndarray,
-    neighbours: np.ndarray,
-    births: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cycles of several edges, one behind the other, and where each of them stops."""
+    packed, ranks, distances, starts, neighbours, births, nearest, way, before, queue, in_queue, points, stops
+):  # fmt: skip
+    """Return the cycles of several edges, one behind the other, and write to `stops` where each ends.
+
+    `way`, `before`, `queue` and `in_queue` are room for `_walk`; `points` is room for the cycles, which may
+    have to move.
+    """
     n = len(ranks)
-    nearest, way = np.full(n, np.inf), np.full(n, np.inf)
-    for x in range(n):
-        if starts[x] < starts[x + 1]:
-            nearest[x] = distances[x, neighbours[starts[x]]]
-    before, queue, in_queue = np.empty(n, np.int64), np.empty(n, np.int64), np.zeros(n, np.bool_)
-    points, size = np.empty(4 * n + 16, np.int32), np.int64(0)
-    stops = np.empty(len(births), np.int64)
+    size = np.int64(0)
     for b in range(len(births)):
         rank = np.int64(births[b])
         last, first = ends(packed, rank, n)
+        for x in range(n):
+            way[x] = np.inf
         _walk(ranks, distances, starts, neighbours, nearest, rank, last, first, way, before, queue, in_queue)
-        way.fill(np.inf)
         x = first
         while x != last:
             points, size = append(points, size, x)
             x = before[x]
         points, size = append(points, size, last)
         stops[b] = size
-    return points[:size], stops
+    return points
 
 
 @inner_kernel

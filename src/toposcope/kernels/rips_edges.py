@@ -7,6 +7,7 @@ broken consistently. An absent edge (longer than the limit, or from a vertex to 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ NO_VERTEX = np.uint16(2**16 - 1)
 MAX_POINTS = 2**16 - 1
 """Both ends of an edge share 32 bits, so a vertex has 16."""
 
+# The higher and the lower half of a 64-bit number in memory.
+_HIGH, _LOW = (1, 0) if sys.byteorder == "little" else (0, 1)
 # Points of a tile, so that both sides of a symmetric table stay in the cache. Changes speed only.
 _BLOCK = 32
 # Points below which handing work to threads costs more than it saves. Changes speed only.
@@ -37,7 +40,8 @@ class RipsEdges:
         run_blocks(lambda rows: _count(distances, limit, offsets, *rows), blocks, serial=serial)
         np.cumsum(offsets, out=offsets)
         self.packed = np.empty(offsets[-1], np.uint64)
-        run_blocks(lambda rows: _pack(distances, limit, offsets, self.packed, *rows), blocks, serial=serial)
+        halves = self.packed.view(np.float32), self.packed.view(np.uint32)
+        run_blocks(lambda rows: _pack(distances, limit, offsets, *halves, *rows), blocks, serial=serial)
         self.packed.sort()
         self.ranks = np.empty((n, n), np.int32)
         run_blocks(lambda rows: self.ranks[rows[0] : rows[1]].fill(ABSENT), blocks, serial=serial)
@@ -102,17 +106,24 @@ def _count(distances: np.ndarray, limit: float, offsets: np.ndarray, start: int,
 
 @kernel
 def _pack(
-    distances: np.ndarray, limit: float, offsets: np.ndarray, packed: np.ndarray, start: int, stop: int
+    distances: np.ndarray,
+    limit: float,
+    offsets: np.ndarray,
+    lengths: np.ndarray,
+    positions: np.ndarray,
+    start: int,
+    stop: int,
 ) -> None:
+    """Write the packed edges of some rows; `lengths` and `positions` are views of all their halves."""
     n = distances.shape[0]
     for i in range(start, stop):
-        # The bits of floats >= 0 are ordered as the floats are; + 0 turns -0 into 0.
-        bits = (distances[i, :i].astype(np.float32) + np.float32(0.0)).view(np.uint32)
-        at = offsets[i]
+        at = 2 * offsets[i]
         for j in range(i):
             if distances[i, j] <= limit:
-                packed[at] = (np.uint64(bits[j]) << np.uint64(32)) | np.uint64(i * n + j)
-                at += 1
+                # The bits of floats >= 0 are ordered as the floats are; + 0 turns -0 into 0.
+                lengths[at + _HIGH] = np.float32(distances[i, j]) + np.float32(0.0)
+                positions[at + _LOW] = i * n + j
+                at += 2
 
 
 @kernel
@@ -132,15 +143,20 @@ def _close(ranks: np.ndarray, closing: np.ndarray, start: int, stop: int) -> Non
         for j in range(i):
             rank = ranks[i, j]
             if rank != ABSENT:
-                k = next_common(ranks[i], ranks[j], rank, 0)
+                k = next_common(ranks[i], ranks[j], rank, np.int64(0))
                 closing[rank] = k if k < n else NO_VERTEX
 
 
-@kernel
 def _forest(packed: np.ndarray, n: int) -> np.ndarray:
     """Return the ranks of the edges that join two components, ascending."""
-    parent, size = np.arange(n), np.ones(n, np.int64)
     joining = np.empty(max(n - 1, 0), np.int64)
+    return joining[: _join(packed, np.arange(n), np.ones(n, np.int64), joining)]
+
+
+@kernel
+def _join(packed: np.ndarray, parent: np.ndarray, size: np.ndarray, joining: np.ndarray) -> int:
+    """Write the ranks of the edges that join two components, ascending; return their number."""
+    n = len(parent)
     count = 0
     for rank in range(len(packed)):
         if count == n - 1:
@@ -149,4 +165,4 @@ def _forest(packed: np.ndarray, n: int) -> np.ndarray:
         if unite(parent, size, u, v):
             joining[count] = rank
             count += 1
-    return joining[:count]
+    return count

@@ -16,6 +16,8 @@ extended edge by edge in the order of the filtration, in a dense table, until th
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from toposcope.core.compiling import inner_kernel, kernel
@@ -39,45 +41,48 @@ _TO_SWEEP = -2
 def h1_pairs(edges: RipsEdges) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the ranks of the edges at which each H1 class is born and dies (-1: never), and its triangle."""
     births = edges.open_edges()
-    pivots = reduce_columns(edges.packed, edges.ranks, edges.closing, births)
+    pivots = reduce_columns(edges, births)
     return births, np.where(pivots < 0, -1, pivots // len(edges.ranks)), pivots
 
 
-@kernel
-def reduce_columns(
-    packed: np.ndarray, ranks: np.ndarray, closing: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
+def reduce_columns(edges: RipsEdges, columns: np.ndarray) -> np.ndarray:
     """Return the pivot triangle of each column, -1 for one that vanishes; `columns` descend."""
-    n, m = ranks.shape[0], len(packed)
-    pivots = np.empty(len(columns), np.int64)
-    table = table_for(len(columns))
-    heap = np.empty(4 * n + 64, np.int64)
-    starts = np.zeros(len(columns) + 1, np.int64)
-    members = np.empty(4 * len(columns) + 64, np.int32)
+    n, count = len(edges.ranks), len(columns)
+    pivots, starts = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
+    heap, members = np.empty(4 * n + 64, np.int64), np.empty(4 * count + 64, np.int32)
     values = np.zeros((n, n), np.int32)  # uses memory only once a sweep writes to it
+    _reduce_each(
+        edges.packed, edges.ranks, edges.closing, columns, *table_for(count),
+        starts, members, heap, values, pivots,
+    )  # fmt: skip
+    return pivots
+
+
+@kernel
+def _reduce_each(packed, ranks, closing, columns, keys, owners, starts, members, heap, values, pivots):
+    """Write the pivots of all columns, and enter them into the open table of `keys` and `owners`."""
     for c in range(len(columns)):
         members, end, heap, pivot = _reduce(
-            packed, ranks, closing, columns[c], table, starts, members, starts[c], heap, m
+            packed, ranks, closing, columns[c], keys, owners, starts, members, starts[c], heap
         )
         if pivot == _TO_SWEEP:
             members, end, pivot = _sweep(
-                packed, ranks, closing, columns[c], table, starts, members, starts[c], end, values
+                packed, ranks, closing, columns[c], keys, owners, starts, members, starts[c], end, values
             )
         starts[c + 1] = end
         pivots[c] = pivot
         if pivot >= 0:
-            slot = slot_of(table[0], pivot)
-            table[0][slot], table[1][slot] = pivot, c
-    return pivots
+            slot = slot_of(keys, pivot)
+            keys[slot], owners[slot] = pivot, c
 
 
 @inner_kernel
-def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap, m):
+def _reduce(packed, ranks, closing, column, keys, owners, starts, members, begin, heap):
     """Reduce one column; `members[begin:end]` lists the edges whose coboundaries it sums."""
-    n = ranks.shape[0]
+    n, m = len(ranks), len(packed)
     members, end = append(members, begin, column)
     share = column / m
-    ceiling = min(m, np.int64(np.ceil(m * np.sqrt(share * share + _FIRST_WINDOW / n))) + 1)
+    ceiling = min(m, math.ceil(m * math.sqrt(share * share + _FIRST_WINDOW / n)) + 1)
     u, v = ends(packed, column, n)
     heap, size = _list(ranks, u, v, column, np.int64(column) * n, ceiling, heap, np.int64(0))
     while True:
@@ -99,7 +104,7 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
             members, end = append(members, end, longest)
             u, v = ends(packed, longest, n)
             key, size = _look_ahead(ranks[u], ranks[v], longest, key, heap, size)
-        owner = owner_of(table, key)
+        owner = owner_of(keys, owners, key)
         if key >= 0 and owner < 0:
             return members, end, heap, key
         if implicit:
@@ -119,7 +124,8 @@ def _reduce(packed, ranks, closing, column, table, starts, members, begin, heap,
 def _look_ahead(row_u, row_v, longest, key, heap, size):
     """Return the first triangle after `key` with this longest edge that the heap does not cancel, or -1."""
     n = len(row_u)
-    k = next_common(row_u, row_v, longest, key - longest * n + 1)
+    rank = np.int32(longest)
+    k = next_common(row_u, row_v, rank, key - longest * n + 1)
     while k < n:
         key = longest * n + k
         odd = False
@@ -128,7 +134,7 @@ def _look_ahead(row_u, row_v, longest, key, heap, size):
             odd = not odd
         if not odd:
             return key, size
-        k = next_common(row_u, row_v, longest, k + 1)
+        k = next_common(row_u, row_v, rank, k + 1)
     return -1, size
 
 
@@ -167,7 +173,7 @@ def _list(ranks, u, v, rank, floor, ceiling, heap, size):
 
 
 @inner_kernel
-def _sweep(packed, ranks, closing, column, table, starts, members, begin, end, values):
+def _sweep(packed, ranks, closing, column, keys, owners, starts, members, begin, end, values):
     """Finish a column by extending its cochain over all later edges; `values` is 0 before and after.
 
     An edge that closes triangles gets the value that its first triangle requires; the first triangle that
@@ -183,7 +189,7 @@ def _sweep(packed, ranks, closing, column, table, starts, members, begin, end, v
             values[u, v] = values[v, u] = values[u, k] ^ values[v, k]
             k = _broken(ranks[u], ranks[v], values[u], values[v], rank, values[u, v], k + 1)
             while k < n:
-                owner = owner_of(table, np.int64(rank) * n + k)
+                owner = owner_of(keys, owners, np.int64(rank) * n + k)
                 if owner < 0:
                     pivot = np.int64(rank) * n + k
                     break

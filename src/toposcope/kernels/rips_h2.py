@@ -39,7 +39,7 @@ def h2_pairs(
     )
     triangles = np.sort(np.concatenate(parts))[::-1]
     triangles = triangles[~np.isin(triangles, h1_pivots)]
-    pivots = _reduce_all(edges.packed, edges.ranks, triangles)
+    pivots = _reduce_all(edges.packed, edges.ranks, triangles, *table_for(len(triangles)))
     return triangles // n, np.where(pivots < 0, -1, pivots // (n * n))
 
 
@@ -108,28 +108,32 @@ def _any_before(row_u, row_v, row_w, rank):
 
 
 @kernel
-def _reduce_all(packed: np.ndarray, ranks: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the pivot tetrahedron of each column, -1 for one that vanishes; `columns` descend."""
+def _reduce_all(
+    packed: np.ndarray, ranks: np.ndarray, columns: np.ndarray, keys: np.ndarray, owners: np.ndarray
+) -> np.ndarray:
+    """Return the pivot tetrahedron of each column, -1 for one that vanishes; `columns` descend.
+
+    The pivots are entered into the open table of `keys` and `owners`.
+    """
     n, m = ranks.shape[0], len(packed)
     pivots = np.empty(len(columns), np.int64)
-    table = table_for(len(columns))
     heap = np.empty(4 * n + 64, np.int64)
     starts = np.zeros(len(columns) + 1, np.int64)
     members = np.empty(4 * len(columns) + 64, np.int64)
     for c in range(len(columns)):
         members, end, heap, pivot = _reduce(
-            packed, ranks, columns[c], table, starts, members, starts[c], heap, m
+            packed, ranks, columns[c], keys, owners, starts, members, starts[c], heap, m
         )
         starts[c + 1] = end
         pivots[c] = pivot
         if pivot >= 0:
-            slot = slot_of(table[0], pivot)
-            table[0][slot], table[1][slot] = pivot, c
+            slot = slot_of(keys, pivot)
+            keys[slot], owners[slot] = pivot, c
     return pivots
 
 
 @kernel
-def _reduce(packed, ranks, column, table, starts, members, begin, heap, m):
+def _reduce(packed, ranks, column, keys, owners, starts, members, begin, heap, m):
     """Reduce one column; `members[begin:end]` lists the triangles whose coboundaries it sums."""
     n = ranks.shape[0]
     members, end = append(members, begin, column)
@@ -150,7 +154,7 @@ def _reduce(packed, ranks, column, table, starts, members, begin, heap, m):
             members, end = append(members, end, partner)
             heap, size = _list(packed, ranks, partner, key + 1, ceiling, heap, size)
             continue
-        owner = owner_of(table, key)
+        owner = owner_of(keys, owners, key)
         if owner < 0:
             return members, end, heap, key
         heap, size = push(heap, size, key), size + 1

@@ -34,7 +34,10 @@ def key_of_rank(bits: np.ndarray, mask: np.unsignedinteger, rank: int) -> np.uns
     for shift in range(width - _DIGIT, -1, -_DIGIT):
 
         def count(block: tuple[int, int], shift: int = shift, prefix: np.uint64 = prefix) -> np.ndarray:
-            return _digit_counts(flat[slice(*block)], mask, np.uint64(shift), prefix, shift + _DIGIT >= width)
+            counts = np.zeros(1 << _DIGIT, np.int64)
+            first = shift + _DIGIT >= width
+            _count_digits(flat[slice(*block)], mask, np.uint64(shift), prefix, first, counts)
+            return counts
 
         counts = np.sum(run_blocks(count, row_blocks(flat.size, per_thread=1, serial=serial)), axis=0)
         above = np.cumsum(counts[::-1])
@@ -109,17 +112,20 @@ def _largest_key(flat: np.ndarray, mask: np.unsignedinteger) -> np.unsignedinteg
 
 
 @kernel
-def _digit_counts(
-    flat: np.ndarray, mask: np.unsignedinteger, shift: np.uint64, prefix: np.uint64, first: bool
-) -> np.ndarray:
+def _count_digits(
+    flat: np.ndarray,
+    mask: np.unsignedinteger,
+    shift: np.uint64,
+    prefix: np.uint64,
+    first: bool,
+    counts: np.ndarray,
+) -> None:
     """Count the 16-bit digits at `shift` of the keys whose bits above are `prefix`."""
-    counts = np.zeros(1 << 16, np.int64)
     digit = np.uint64(0xFFFF)
     for k in range(flat.size):
         key = np.uint64(flat[k] & mask) >> shift
         if first or key >> np.uint64(16) == prefix:
             counts[key & digit] += 1
-    return counts
 
 
 @kernel(fastmath={"reassoc"})

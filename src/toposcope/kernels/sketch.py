@@ -17,7 +17,6 @@ def sign_codes(generator: np.random.Generator, count: int) -> np.ndarray:
     return np.asarray(raw.astype("<u8", copy=False).view("<u2")[:count])
 
 
-@kernel
 def signed_sums(values: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
     """Return `size` sums: value k is added to one coordinate, or subtracted from it.
 
@@ -25,7 +24,12 @@ def signed_sums(values: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
     ignored. `size` is a power of two.
     """
     signed = np.zeros(2 * size)
-    mask = np.uint16(2 * size - 1)
+    _add(values, codes, signed)
+    return np.asarray(signed[::2] - signed[1::2])
+
+
+@kernel
+def _add(values: np.ndarray, codes: np.ndarray, signed: np.ndarray) -> None:
+    mask = np.uint16(len(signed) - 1)
     for k in range(values.size):
         signed[codes[k] & mask] += values[k]
-    return signed[::2] - signed[1::2]

@@ -18,7 +18,7 @@ def small_tree(bits: np.ndarray, mask: np.unsignedinteger) -> tuple[np.ndarray, 
     """
     n_out, n_in = bits.shape
     packed = np.empty(n_out + n_in - 1, np.uint64)
-    prim(bits.reshape(-1), mask, n_out, n_in, packed)
+    prim_each(bits.reshape(-1), mask, np.array([bits.shape]), packed)
     packed[::-1].sort()
     return unpack(packed, n_in, bits.dtype)
 
@@ -32,8 +32,19 @@ def unpack(packed: np.ndarray, n_in: int, dtype: np.dtype) -> tuple[np.ndarray, 
 
 
 @kernel
-def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree: np.ndarray) -> None:
-    """Write the packed edges of the maximum spanning tree to `tree`, in no order.
+def prim_each(flat: np.ndarray, mask: np.unsignedinteger, shapes: np.ndarray, tree: np.ndarray) -> None:
+    """Write the packed edges of each matrix in turn to `tree`; `flat` holds the flattened matrices."""
+    at, end = np.uint64(0), np.int64(0)  # not literals, for which `_prim` would be compiled once more
+    for k in range(len(shapes)):
+        n_out, n_in = shapes[k, 0], shapes[k, 1]
+        _prim(flat, at, mask, n_out, n_in, tree, end)
+        at += np.uint64(n_out * n_in)
+        end += n_out + n_in - 1
+
+
+@inner_kernel
+def _prim(flat, start, mask, n_out, n_in, tree, begin):
+    """Write the packed edges of the matrix at `start` to `tree` from `begin` on, in no order.
 
     An edge is one 64-bit number, key above and complement of the position below, so larger is heavier
     with ties broken by (row, column), and the number alone says which edge it is.
@@ -43,20 +54,20 @@ def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree
     turned = np.empty((n_in, n_out), np.uint64)
     for i in range(n_out):
         for j in range(n_in):
-            at = i * n_in + j
-            edge = (np.uint64(flat[at] & mask) << np.uint64(32)) | (low - np.uint64(at))
+            at = np.uint64(i * n_in + j)
+            edge = (np.uint64(flat[start + at] & mask) << np.uint64(32)) | (low - at)
             edges[i, j] = edge
             turned[j, i] = edge
-    rows = np.zeros(n_out, np.uint64)  # heaviest edge from the tree to each outside row, 0 inside
-    columns = np.zeros(n_in, np.uint64)
-    row_out = np.full(n_out, ~np.uint64(0))  # all bits set while outside
-    column_out = np.full(n_in, ~np.uint64(0))
+    rows = _filled(n_out, np.uint64(0))  # heaviest edge from the tree to each outside row, 0 inside
+    columns = _filled(n_in, np.uint64(0))
+    row_out = _filled(n_out, ~np.uint64(0))  # all bits set while outside
+    column_out = _filled(n_in, ~np.uint64(0))
     row_out[0] = 0
     heaviest = _update(columns, edges[0], column_out)
     others = np.uint64(0)
-    for step in range(tree.size):
+    for step in range(n_out + n_in - 1):
         edge = max(heaviest, others)
-        tree[step] = edge
+        tree[begin + step] = edge
         position = np.int64(low - (edge & low))
         row, column = position // n_in, position % n_in
         if row_out[row]:
@@ -69,6 +80,14 @@ def prim(flat: np.ndarray, mask: np.unsignedinteger, n_out: int, n_in: int, tree
             columns[column] = 0
             heaviest = _update(rows, turned[column], row_out)
             others = _largest(columns)
+
+
+@inner_kernel
+def _filled(size: int, value: np.uint64) -> np.ndarray:
+    filled = np.empty(size, np.uint64)
+    for k in range(size):
+        filled[k] = value
+    return filled
 
 
 @inner_kernel
@@ -88,18 +107,6 @@ def _largest(best: np.ndarray) -> np.uint64:
     for k in range(best.size):
         largest = max(largest, best[k])
     return largest
-
-
-@kernel
-def prim_each(flat: np.ndarray, mask: np.unsignedinteger, shapes: np.ndarray, tree: np.ndarray) -> None:
-    """Write the packed edges of each matrix in turn to `tree`; `flat` holds the flattened matrices."""
-    at, end = 0, 0
-    for k in range(len(shapes)):
-        n_out, n_in = shapes[k]
-        n = n_out + n_in - 1
-        prim(flat[at : at + n_out * n_in], mask, n_out, n_in, tree[end : end + n])
-        at += n_out * n_in
-        end += n
 
 
 @inner_kernel

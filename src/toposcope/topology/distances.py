@@ -103,7 +103,7 @@ def matched_bars(first: Any, second: Any, *, ground: str = "l2") -> tuple[np.nda
         raise InputError(f"ground is {ground!r}; use one of {', '.join(GROUNDS)}")
     (a, _), (b, _) = _pair(first, second)
     alone = (_to_diagonal(a, ground), _to_diagonal(b, ground))
-    saved = savings(a, b, 1, ground == "linf", alone)
+    saved = savings(a, b, 1, ground == "linf", *alone)
     rows, columns = linear_sum_assignment(saved)
     order = np.argsort(columns)
     order = order[saved[rows, columns][order] < 0]
@@ -174,10 +174,10 @@ def _exact(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
     alone = (_to_diagonal(a, ground) ** order, _to_diagonal(b, ground) ** order)
     use_max = ground == "linf"
     if _one_birth(a) and _one_birth(b):
-        return float(monotone_cost(a, b, order, use_max, alone))
+        return float(monotone_cost(a, b, order, use_max, *alone, np.empty(len(b) + 1)))
     # A match that costs more than the diagonal saves nothing: both points then go to the diagonal.
-    rows, columns = linear_sum_assignment(savings(a, b, order, use_max, alone))
-    return float(matched_cost(a, b, rows, columns, order, use_max, alone))
+    rows, columns = linear_sum_assignment(savings(a, b, order, use_max, *alone))
+    return float(matched_cost(a, b, rows, columns, order, use_max, *alone))
 
 
 def _by_auction(a: np.ndarray, b: np.ndarray, order: int, ground: str) -> float:
