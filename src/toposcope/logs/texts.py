@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from toposcope.core.errors import NoLogError, SourceError
-from toposcope.core.wording import option
+from toposcope.core.wording import command, option
 from toposcope.files.blobs import Blob
 from toposcope.logs._sizes import Size, with_size
 from toposcope.logs.dialects.dialect import TextDialect
@@ -24,6 +24,8 @@ QUOTED = 120
 """The characters of a line that an error quotes."""
 _ZIP = b"PK\x03\x04"
 """The first bytes of a ZIP archive."""
+_NUMPY = b"\x93NUMPY"
+"""The first bytes of a .npy file."""
 
 
 def read_text(
@@ -68,6 +70,10 @@ def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
     if not text and (packed := packed_log(blob)):
         return packed
     problem = f"{blob.label}: neither a store nor a log in a known format"
+    if not text and blob.read(0, min(blob.size, len(_NUMPY))).tobytes() == _NUMPY:
+        return SourceError(
+            f"{blob.label}: is an array", remedy=f"test a cloud of points with {command('cloud', blob.label)}"
+        )
     if not text:
         return SourceError(f"{problem}; give a training log, a table, or a folder that a logger wrote")
 
