@@ -79,6 +79,23 @@ def test_a_sound_checkpoint_can_be_resumed_and_says_what_agrees(run):
     assert not any("not checked: the state of the optimiser" in one for one in answer.coverage.lines)
 
 
+def test_it_is_said_that_older_states_were_not_examined(run):
+    (line,) = audit(str(run)).coverage.lines
+    assert (
+        line
+        == "only the newest of 3 optimiser states was examined; audit an older checkpoint by its own path"
+    )
+    (line,) = audit(str(run / "ckpt_20.pt")).coverage.lines
+    assert line.startswith("one checkpoint of run was read: only what a single file can show was looked for")
+    shutil.copytree(run, run.parent / "both" / "other")
+    _trained(run.parent / "both" / "run", rate=2e-3)
+    lines = audit(str(run.parent / "both")).coverage.lines
+    assert lines == [
+        "only the newest optimiser state of each run was examined (2 of 6); audit an older checkpoint by its "
+        "own path"
+    ]
+
+
 def _state(one: dict[str, Any]) -> dict[int, dict[str, Any]]:
     return dict(one["optimizer"]["state"])
 

@@ -270,7 +270,7 @@ def test_a_folder_of_logs_names_what_is_none(tmp_path):
     write(tmp_path / "runs" / "a" / "x.log", modded(falling()))
     write(tmp_path / "runs" / "y.log", modded(diverging()))
     write(tmp_path / "runs" / "config.json", '{"a": 1}')
-    write(tmp_path / "runs" / "broken.csv", "a,b\n1,2\n")
+    write(tmp_path / "runs" / "broken.csv", "a,b\n1,2\n2,2\n3,1\n")
     write(tmp_path / "runs" / ".hidden.log", modded(lost()))
     found = ts.check(tmp_path / "runs")
     assert [(one.name, one.level) for one in found.runs] == [

@@ -327,6 +327,26 @@ def test_a_bad_call_is_one_line(tmp_path: Path, recipes, call: Call, args: list[
     assert err.count("\n") == 1
 
 
+def test_clouds_of_points_are_sent_to_the_command_for_them(
+    tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.npy", "b.npy"):
+        np.save(name, np.eye(20))
+    Path("train.csv").write_text("step,loss\n1,2\n")
+    asked = {
+        ("compare", "a.npy", "b.npy"): "toposcope cloud a.npy b.npy",
+        ("compare", "train.csv", "b.npy"): "toposcope cloud FIRST b.npy",
+        ("check", "a.npy"): "toposcope cloud a.npy",
+    }
+    for words, remedy in asked.items():
+        code, out, err = call(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.endswith(f"{remedy}\n")
+    with pytest.raises(InputError, match="an array: is a cloud of points"):
+        compared(np.eye(20), np.eye(20))
+
+
 def test_runs_of_two_recipes_in_one_folder_are_refused(tmp_path: Path) -> None:
     base = write_seeds(tmp_path / "base", 2.0, range(2))
     write_csv(base / "other.csv", 12.0 + losses(2.0, 7))

@@ -93,7 +93,7 @@ def test_several_runs_with_one_checkpoint_each_are_said_in_one_line(tmp_path: Pa
     for run in "ab":
         put_safe(tmp_path / run / "step_100" / "model.safetensors", llama(100))
     (line,) = audited(open_series(tmp_path)).coverage.lines
-    assert line.startswith("a and b have one checkpoint each: only what")
+    assert line.startswith("one checkpoint of a and b each was read: only what")
 
 
 def test_an_average_in_the_same_files_is_said_not_to_be_checked(tmp_path: Path):

@@ -351,3 +351,42 @@ def test_an_empty_folder_that_states_no_step_is_no_finding(tmp_path):
     steps(tmp_path / "run", 10, 20)
     (tmp_path / "run" / "plots").mkdir()
     assert not not_looked_at(tmp_path / "run")
+
+
+def lightning(folder):
+    steps(folder / "version_0" / "checkpoints", 10, 20)
+    (folder / "version_0" / "hparams.yaml").write_text("lr: 0.1\n")
+
+
+def folder_of_runs(folder):
+    steps(folder / "a", 10, 20)
+    steps(folder / "b" / "c", 10, 20)
+
+
+def with_copy(folder):
+    steps(folder, 10, 20)
+    saved(folder / "best.safetensors")
+
+
+def with_empty_step(folder):
+    steps(folder, 10, 20)
+    (folder / "step_30").mkdir()
+
+
+def with_an_odd_one(folder):
+    steps(folder / "a", 10, 20)
+    saved(folder / "misc" / "one.safetensors")
+    saved(folder / "loose.safetensors")
+
+
+@pytest.mark.parametrize("make", [lightning, folder_of_runs, with_copy, with_empty_step, with_an_odd_one])
+def test_the_folder_that_one_is_in_is_read_like_any_other(make, tmp_path, monkeypatch):
+    make(tmp_path / "runs")
+    outside = open_series(tmp_path / "runs")
+    monkeypatch.chdir(tmp_path / "runs")
+    inside = open_series(".")
+    assert [(one.run, one.step) for one in inside] == [(one.run, one.step) for one in outside]
+    assert [one.run.run for one in inside.beside.copies] == [one.run.run for one in outside.beside.copies]
+    place = str(tmp_path / "runs")
+    messages = [one.message.replace(f"{place}/", "").replace(place, ".") for one in outside.findings]
+    assert [one.message for one in inside.findings] == messages

@@ -151,7 +151,7 @@ def test_a_lone_checkpoint_of_a_loop_states_its_plan_and_its_loss(call: Call, tm
     code, out = call("check", tmp_path / "out", "--json")
     (run,) = json.loads(out)["runs"]
     assert (code, run["step"], run["planned_steps"], run["losses"]) == (1, 30, 30, 1)
-    assert "has one checkpoint" in call("audit", tmp_path / "out")[1]
+    assert "one checkpoint of out was read" in call("audit", tmp_path / "out")[1]
 
 
 @pytest.mark.parametrize("name", [pytest.param("lora-gpt2", marks=pytest.mark.sample), "accelerate"])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.api.comparison import Comparison
 from toposcope.api.tuned import AdapterComparison, beside_base, equal, not_finite
 from toposcope.core.errors import InputError, SourceError
-from toposcope.core.wording import option, renaming
+from toposcope.core.wording import command, option, renaming
 from toposcope.runs.compare_sources import LOSSES, names_of, seeds_at, series_at
 from toposcope.runs.compared_seeds import RunComparison, diverged, is_loss
 
@@ -99,6 +100,7 @@ def compare(
 
     check_horizon(horizon)
     first, second, *siblings = (tables_among(side) for side in (first, second, *siblings))  # type: ignore
+    _refuse_clouds(first, second)
     options = preset_options(preset, points=points, draws=draws)
     of_losses = bool(siblings) or horizon is not None or column is not None
     opened = [series_at(side, split=options.split, step_pattern=step_pattern) for side in (first, second)]
@@ -133,6 +135,27 @@ def compare(
         raise
     reading.refuse_unmet()
     return _of_losses(read, canonical_name(column) if column else None, horizon, notes)
+
+
+def _refuse_clouds(first: Side, second: Side) -> None:
+    """Refuse arrays of points, and say which command compares them."""
+    import numpy as np
+
+    def is_cloud(side: object) -> bool:
+        named = isinstance(side, str | Path) and Path(side).suffix.lower() == ".npy"
+        return named or isinstance(side, np.ndarray)
+
+    sides = {"FIRST": first, "SECOND": second}
+    if not (clouds := [side for side in sides.values() if is_cloud(side)]):
+        return
+    words = [
+        name if isinstance(side, np.ndarray) or not is_cloud(side) else side for name, side in sides.items()
+    ]
+    which = clouds[0] if isinstance(clouds[0], str | Path) else "an array"
+    raise InputError(
+        f"{which}: is a cloud of points, and neither a run nor a checkpoint",
+        remedy=f"compare two clouds with {command('cloud', *words)}",
+    )
 
 
 def _of_weights(

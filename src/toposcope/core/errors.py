@@ -120,6 +120,10 @@ class NoLogError(SourceError):
     """A file can be read, and is no training log."""
 
 
+class UnrelatedTableError(NoLogError):
+    """A table has no known step and no known loss, and no column that may be the step under another name."""
+
+
 class StoreError(InputError):
     """A results folder is missing, from another schema, or from another recipe."""
 

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toposcope.core.errors import InputError, did_you_mean
+from toposcope.core.errors import InputError, UnrelatedTableError, did_you_mean
 from toposcope.core.wording import option, renaming
 from toposcope.logs.facts import DESCRIBES, configuration, size_of
 from toposcope.logs.log import Log
 from toposcope.logs.meanings import ALIASES, SCALES, losses_among, meaning, plain
 from toposcope.logs.records import FEW_COLUMNS, PLANNED
 from toposcope.logs.run import Run, nan_column, written_nan
+
+_FEWEST_STEPS = 3
+"""Fewer steps make no log that could be judged: agreement of two logs needs as many losses."""
 
 METRICS = ("step", "tokens", "loss", "heldout_loss", "learning_rate", "grad_norm", "weight_norm")
 TOLD = ("loss", "heldout_loss", "grad_norm")
@@ -213,12 +216,26 @@ def _refuse_missing(table: pd.DataFrame, column: str, read: Log) -> None:
                 f"{read.path}: has several losses and none is the total: {', '.join(several)[:160]}",
                 remedy=f"choose one with {option('column', several[0])}",
             )
+        refusal = InputError if _may_be_log(table) else UnrelatedTableError
         other = renaming("COLUMN", needed)
         remedy = other if needed == "step" else f"{option('column', 'COLUMN')}, or {other}"
-        raise InputError(
+        raise refusal(
             f"{read.path}: no column {needed!r} among {', '.join(written[:12])}; say which one it is: "
             f"{remedy}{near}"
         )
+
+
+def _may_be_log(table: pd.DataFrame) -> bool:
+    """Return whether a table has a known step or loss, or a column that may be the step by its numbers."""
+    known = {"step", "loss", "heldout_loss"} & set(map(str, table))
+    return bool(known) or any(_may_count(table[column]) for column in table)
+
+
+def _may_count(column: pd.Series) -> bool:
+    """Return whether a column has whole numbers only, and enough different ones to count steps."""
+    values = pd.to_numeric(column, errors="coerce").dropna().to_numpy(float)
+    whole = len(values) > 0 and bool((np.isfinite(values) & (values >= 0) & (values % 1 == 0)).all())
+    return whole and len(np.unique(values)) >= _FEWEST_STEPS
 
 
 def _runs_named(table: pd.DataFrame, name: str, label: str) -> pd.Series:

@@ -31,6 +31,8 @@ _NONE = (
 )
 _ALONE = (".wandb", ".swanlab")
 """Beside these files, a tracker keeps nothing else that is a log."""
+_OF_REPORT = ("index.html", "report.md", "tables")
+"""What `report` writes."""
 DEEPEST = 3
 """How deep below the given folder to search for logs."""
 
@@ -75,7 +77,12 @@ def refuse_outside(folder: Path, file: Path) -> None:
 
 def inside(folder: Path, depth: int) -> bool:
     """Return whether to search for logs in a folder `depth` levels below the given one."""
-    return depth <= DEEPEST and not folder.is_symlink() and not (folder / MANIFEST).is_file()
+    return depth <= DEEPEST and not folder.is_symlink() and not _is_own(folder)
+
+
+def _is_own(folder: Path) -> bool:
+    """Return whether a folder is a store or a report: its tables are results, and no logs."""
+    return (folder / MANIFEST).is_file() or all((folder / name).exists() for name in _OF_REPORT)
 
 
 def log_files(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from toposcope.core.errors import NoLogError, SourceError
-from toposcope.core.wording import option, renaming
+from toposcope.core.wording import command, option, renaming
 from toposcope.files.blobs import Blob
 from toposcope.logs._sizes import Size
 from toposcope.logs.dialects.pattern import offered
@@ -16,6 +16,8 @@ QUOTED = 120
 """The characters of a line that an error quotes."""
 _ZIP = b"PK\x03\x04"
 """The first bytes of a ZIP archive."""
+_NUMPY = b"\x93NUMPY"
+"""The first bytes of a .npy file."""
 
 
 def packed_log(blob: Blob) -> SourceError | None:
@@ -33,6 +35,10 @@ def unknown(blob: Blob, pattern: str | None, *, text: bool) -> SourceError:
     if not text and (packed := packed_log(blob)):
         return packed
     problem = f"{blob.label}: neither a store nor a log in a known format"
+    if not text and blob.read(0, min(blob.size, len(_NUMPY))).tobytes() == _NUMPY:
+        return SourceError(
+            f"{blob.label}: is an array", remedy=f"test a cloud of points with {command('cloud', blob.label)}"
+        )
     if not text:
         return SourceError(f"{problem}; give a training log, a table, or a folder that a logger wrote")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core import LOG_FILES
-from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceError
+from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceError, UnrelatedTableError
 from toposcope.core.forms import listed
 from toposcope.core.wording import command
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
@@ -155,14 +155,10 @@ def _each_with_its_log(
     from toposcope.logs.pairing import logs_of_runs
 
     choices = logs_of_runs(bare, places, rows, chosen)
-    taken = {
-        log
-        for choice in choices.values()
-        for log in (choice.log, *choice.agreeing, *choice.short, *choice.candidates)
-    }
+    taken = {log for choice in choices.values() for log in choice.its}
     loose = [content for at, content in named.items() if at not in taken]
-    short = [named[log].name for choice in choices.values() for log in choice.short]
-    by_run = {run: _part(own, run, len(choices) == len(own.steps) == 1) for run in choices}
+    alone = len(choices) == len(own.steps) == 1 and not loose
+    by_run = {run: _part(own, run, alone) for run in choices}
     given = {id(finding) for part in by_run.values() for finding in part.audit}
     left = {run: steps for run, steps in own.steps.items() if run not in choices}
     rest = replace(
@@ -173,7 +169,7 @@ def _each_with_its_log(
     joined = [_with_log(by_run[run], run, choice, named, path) for run, choice in choices.items()]
     parts = [*([rest] if rest.steps or rest.audit else []), *joined, *loose]
     problems = tuple(problem for content in beside for problem in content.problems)
-    no_logs = (*(place for content in beside for place in content.no_logs), *short)
+    no_logs = tuple(place for content in beside for place in content.no_logs)
     parts = [replace(part, problems=(), no_logs=()) for part in parts]
     return [replace(parts[0], problems=problems, no_logs=no_logs), *parts[1:]]
 
@@ -191,15 +187,13 @@ def _with_log(
     part: Contents, run: str, choice: LogOfRun, named: Mapping[str, Contents], path: str
 ) -> Contents:
     """Return a run with its log; where several disagree, with the question which one to take."""
-    from toposcope.logs.pairing import agreeing
-
+    notes = choice.notes(lambda log: named[log].name)
     if choice.log:
         joined = _joined(part, run, named[choice.log])
-        others = agreeing([named[log].name for log in choice.agreeing])
-        return replace(joined, repaired=(*joined.repaired, *others))
+        return replace(joined, repaired=(*joined.repaired, *notes))
     question = choice.question(lambda log: named[log].name)
     remedy = f"{question}; choose one: {command('check', path, choice.candidates[0])}"
-    return replace(part, to_add=remedy, question=question)
+    return replace(part, to_add=remedy, question=question, repaired=(*part.repaired, *notes))
 
 
 def _runs_of(log: Contents) -> list[str]:
@@ -289,7 +283,8 @@ def _logs_inside(
             refuse_outside(folder, file)
             logs.append(replace(logged(str(file), label, reading), unseen=_NO_CHECKPOINT))
         except InputError as error:
-            if file.suffix.lower() in LOG_FILES or _is_damaged(file, error):
+            named_as_log = file.suffix.lower() in LOG_FILES and not isinstance(error, UnrelatedTableError)
+            if named_as_log or _is_damaged(file, error):
                 problems.append(said_of(label, error))
             else:
                 no_logs.append(label)

@@ -101,12 +101,14 @@ def audited(
         coverage = RunCoverage.of(run, steps, newest=newest)
         of_run = _of_run(series, run, steps, cheap=cheap, newest=newest)
         answer = resumption(series, run, steps, of_run, sample=cheap)
-        resume += _of_arrived(series, run, steps, of_run, arrived, sample=cheap)
+        earlier = list(_of_arrived(series, run, steps, of_run, arrived, sample=cheap))
+        resume += earlier
         if answer is not None:
             resume.append(answer)
             of_run = without_frozen(of_run, steps, answer)
             of_run += findings_of(answer)
-            coverage = coverage.without_optimizer() if answer.moments_read else coverage
+            if answer.moments_read:
+                coverage = coverage.with_states_read(1 + sum(state.moments_read for state in earlier))
         seen.append(coverage)
         findings += of_run
     order = {run: index for index, run in enumerate(series.names)}

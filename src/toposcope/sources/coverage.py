@@ -23,7 +23,8 @@ class RunCoverage:
     nothing could be compared with it. `optimizer` names the files or parts with the state of an optimiser
     that was not read,
     `further` parts of its files with more weights. `products` counts the pairs of an adapter's factors: each
-    was checked as the change that it encodes, under one name.
+    was checked as the change that it encodes, under one name. `states` counts the checkpoints with the state
+    of an optimiser, and `states_read` those of them whose state was examined.
     """
 
     run: str
@@ -34,10 +35,12 @@ class RunCoverage:
     optimizer: tuple[str, ...] = ()
     further: tuple[str, ...] = ()
     products: int = 0
+    states: int = 0
+    states_read: int = 0
 
-    def without_optimizer(self) -> RunCoverage:
-        """Return the coverage of a run whose optimiser's state was read."""
-        return replace(self, optimizer=())
+    def with_states_read(self, count: int) -> RunCoverage:
+        """Return the coverage of a run whose newest states of the optimiser were read: how many."""
+        return replace(self, optimizer=(), states_read=count)
 
     @classmethod
     def of(cls, run: str, steps: Sequence[StepEvidence], *, newest: bool = False) -> RunCoverage:
@@ -53,12 +56,13 @@ class RunCoverage:
         skipped = unread | {item.info.name: item.info.skip for item in tensors if item.info.skip}
         names = {item.info.name for item in tensors}
         hashed = any(step.hashed for step in judged)
-        optimizer = dict.fromkeys(name for step in judged for name in _optimizer_of(step))
+        states = [parts for step in judged if (parts := _optimizer_of(step))]
         return cls(
             run, 0 if hashed else len(names) - len(skipped), skipped, hashed, len(readable) == 1,
-            tuple(optimizer),
+            tuple(dict.fromkeys(name for parts in states for name in parts)),
             tuple(dict.fromkeys(name for step in judged for name in step.facts.further)),
             len({name for step in judged for name in step.facts.changes}),
+            len(states),
         )  # fmt: skip
 
 
@@ -171,17 +175,33 @@ class Coverage:
         optimizer = dict.fromkeys([*of_runs, *self.beside.optimizer])
         if optimizer:
             texts.append(f"not checked: the state of the optimiser ({listed(list(optimizer), most=3)})")
+        texts += self._older_states
         texts += self.beside.lines
         if further := list(dict.fromkeys(name for run in self.runs for name in run.further)):
             texts.append(f"not checked: more weights in the same files, under {listed(further, most=3)}")
         alone = [run.run for run in self.runs if run.alone]
         if alone:
-            have = "has one checkpoint" if len(alone) == 1 else "have one checkpoint each"
+            each = "" if len(alone) == 1 else " each"
             texts.append(
-                f"{listed(alone, most=3)} {have}: only what a single file can show was looked for (values "
-                "that are not finite, equal, near 0, or far from those of the same tensor in other layers)"
+                f"one checkpoint of {listed(alone, most=3)}{each} was read: only what a single file can show "
+                "was looked for (values that are not finite, equal, near 0, or far from those of the same "
+                "tensor in other layers)"
             )
         return texts
+
+    @property
+    def _older_states(self) -> list[str]:
+        """That older states of the optimiser were not examined, where there are any."""
+        runs = [run for run in self.runs if 0 < run.states_read < run.states]
+        if not runs:
+            return []
+        total, read = sum(run.states for run in runs), sum(run.states_read for run in runs)
+        which = f"the newest {read:,} of {total:,} optimiser states were examined"
+        if read == len(runs):
+            which = f"the newest of {total:,} optimiser states was examined"
+        if len(runs) == read > 1:
+            which = f"the newest optimiser state of each run was examined ({read:,} of {total:,})"
+        return [f"only {which}; audit an older checkpoint by its own path"]
 
     @property
     def lines_with_count(self) -> list[str]:
@@ -196,6 +216,7 @@ class Coverage:
                     "run": run.run, "checked": run.checked, "skipped": dict(run.skipped),
                     "hashes_only": run.hashed, "alone": run.alone, "optimizer": list(run.optimizer),
                     "further": list(run.further), "products": run.products,
+                    "optimizer_states": run.states, "optimizer_states_read": run.states_read,
                 }
                 for run in self.runs
             ],

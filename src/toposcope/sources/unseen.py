@@ -20,7 +20,16 @@ from toposcope.files.labels import is_copy, is_state_of, looks_like_step, step_o
 from toposcope.files.lightning import CHECKPOINTS
 from toposcope.logs.metrics import empty
 from toposcope.sources.cache import revision_at
-from toposcope.sources.entries import INNER, Entry, Source, Unread, is_checkpoint, open_folder, open_plain
+from toposcope.sources.entries import (
+    INNER,
+    Entry,
+    Source,
+    Unread,
+    base_name,
+    is_checkpoint,
+    open_folder,
+    open_plain,
+)
 from toposcope.sources.search import MOST_FOLDERS
 
 _STORE = "store.json"
@@ -78,7 +87,7 @@ def unseen_weights(root: LocalFolder, sources: Sequence[Source], named: Sequence
             ended = folder
             break
         for name in names:
-            path, top = os.path.join(folder, name), seen.top(folder)
+            path, top = _below(folder, name), seen.top(folder)
             if _is_empty_step(folder, name):
                 why = "the name of this folder states a step, and the folder is empty; complete or remove it"
                 report.unread.append(Unread(readable(path), f"{readable(path)}: {why}"))
@@ -102,7 +111,7 @@ def _export(path: str, seen: _Places) -> Foreign | None:
 
     Shards of a distributed checkpoint are no export: without their .metadata saving was interrupted.
     """
-    form, folder = foreign_name(os.path.basename(path)), os.path.dirname(path)
+    form, folder = foreign_name(os.path.basename(path)), _above(path)
     if form is None or form is DISTCP:
         return None
     step = worded_step(os.path.basename(path))
@@ -111,13 +120,13 @@ def _export(path: str, seen: _Places) -> Foreign | None:
 
 def _is_empty_step(folder: str, name: str) -> bool:
     """Return whether a name states a step and is that of an empty folder, as an interrupted writer leaves."""
-    path = os.path.join(folder, name)
+    path = _below(folder, name)
     return worded_step(name) is not None and os.path.isdir(path) and not os.listdir(path)
 
 
 def _may_be_copy(folder: str, name: str) -> bool:
     """Return whether a file or folder beside checkpoints may be one of them under another name: best.pt."""
-    path = os.path.join(folder, name)
+    path = _below(folder, name)
     if os.path.islink(path) or readable(path) != path or (looks_like_step(name) and not is_copy(_stem(name))):
         return False
     if os.path.isdir(path):
@@ -132,7 +141,7 @@ def _stem(name: str) -> str:
 
 def _copy(folder: str, name: str) -> Source:
     """Return a file or folder of weights beside the checkpoints of a run, as a run of its own."""
-    place, path = LocalFolder(Path(folder)), os.path.join(folder, name)
+    place, path = LocalFolder(Path(folder)), _below(folder, name)
     revision = revision_at(Path(folder), name)
 
     def opened() -> Reader:
@@ -140,7 +149,7 @@ def _copy(folder: str, name: str) -> Source:
             return open_folder(place.sub(name) if revision is None else revision[1])
         return open_plain(place.open(name))
 
-    run = f"{os.path.basename(folder)}/{name if revision is None else revision[0]}"
+    run = f"{base_name(folder)}/{name if revision is None else revision[0]}"
     entry = Entry(Checkpoint(run, 0, None, path), opened)
     return Source(RunRecord(run, uri=entry.checkpoint.uri), (entry,), empty)
 
@@ -160,26 +169,26 @@ class _Places:
     @classmethod
     def of(cls, root: str, sources: Sequence[Source], named: Sequence[Unread]) -> _Places:
         entries = {
-            place: entry
+            _spelt(place): entry
             for source in sources
             for entry in source.entries
             for place in (entry.checkpoint.uri, *entry.parts)
         }
-        seen = cls(root, entries, frozenset(entry.place for entry in named))
+        seen = cls(root, entries, frozenset(_spelt(entry.place) for entry in named))
         for place in entries:
-            home = os.path.dirname(place)
+            home = _above(place)
             seen.homes |= {home} if place != root else set()
             if os.path.basename(home) == CHECKPOINTS and home != root:
-                seen.homes.add(os.path.dirname(home))
-            while place not in seen.busy and place != os.path.dirname(place):
+                seen.homes.add(_above(home))
+            while place not in seen.busy and place != _above(place):
                 seen.busy.add(place)
-                place = root if place == root else os.path.dirname(place)
+                place = root if place == root else _above(place)
         seen.busy.add(root)
         return seen
 
     def top(self, folder: str) -> str:
         """Return the highest folder at or above one that no checkpoint of a run is in."""
-        while folder not in self.busy and (above := os.path.dirname(folder)) not in self.busy:
+        while folder not in self.busy and (above := _above(folder)) not in self.busy:
             folder = above
         return folder
 
@@ -188,9 +197,7 @@ class _Places:
         within = {folder, *map(str, Path(folder).parents)}
         places = self.entries.items()
         return {
-            entry.checkpoint.step
-            for place, entry in places
-            if place in within or os.path.dirname(place) == folder
+            entry.checkpoint.step for place, entry in places if place in within or _above(place) == folder
         }
 
     def has(self, path: str) -> bool:
@@ -200,9 +207,23 @@ class _Places:
         return os.path.islink(path) and _relative(os.path.realpath(path), self.root) in self.entries
 
 
+def _spelt(place: str) -> str:
+    """Return a path in the one spelling that is compared here: ./a is a, because both stand for one file."""
+    return str(Path(place))
+
+
+def _below(folder: str, name: str) -> str:
+    return str(Path(folder) / name)
+
+
+def _above(place: str) -> str:
+    """Return the folder that a path is in; above a plain name it is '.'."""
+    return str(Path(place).parent)
+
+
 def _relative(real: str, root: str) -> str:
     """Return a real path as it is called below `root`, whose own path may contain links."""
-    return os.path.join(root, os.path.relpath(real, os.path.realpath(root)))
+    return _below(root, os.path.relpath(real, os.path.realpath(root)))
 
 
 def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
@@ -214,7 +235,7 @@ def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
             with os.scandir(folder) as entries:
                 listing = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
-            yield os.path.dirname(folder), [f"{os.path.basename(folder)} ({error.strerror})"]
+            yield _above(folder), [f"{os.path.basename(folder)} ({error.strerror})"]
             continue
         names = {entry.name for entry in listing}
         if _STORE in names:  # its own folders hold copies that a watch keeps, and results
@@ -225,17 +246,19 @@ def _walk(root: str, seen: _Places) -> Iterator[tuple[str, list[str]]]:
                 continue
             if not passes(entry.is_dir):
                 kept += [entry.name] if _is_unseen(entry, inside, seen) else []
-            elif (
+                continue
+            path = _below(folder, entry.name)
+            if (
                 not entry.is_symlink()
-                and readable(entry.path) not in seen.named
+                and readable(path) not in seen.named
                 and not (is_beside_weights(entry.name) or is_state_of(entry.name, names))
             ):
-                within = seen.entries.get(entry.path) or inside
+                within = seen.entries.get(path) or inside
                 beside = within is None and folder in seen.homes
                 if beside and (_may_be_copy(folder, entry.name) or _is_empty_step(folder, entry.name)):
                     kept.append(entry.name)
                 elif not _is_part(entry.name, inside):
-                    ahead.append((entry.path, within))
+                    ahead.append((path, within))
         yield folder, kept
 
 
@@ -247,7 +270,7 @@ def _is_part(name: str, inside: Entry | None) -> bool:
 def _is_unseen(file: os.DirEntry[str], inside: Entry | None, seen: _Places) -> bool:
     """Return whether a file holds weights that are not those of a checkpoint."""
     foreign = foreign_name(file.name)
-    if seen.has(file.path) or not (is_weights_file(file.name) or foreign or _is_packed(file)):
+    if seen.has(_spelt(file.path)) or not (is_weights_file(file.name) or foreign or _is_packed(file)):
         return False
     if inside is not None:
         return _states_another(file, inside) or foreign not in (None, DISTCP)
@@ -291,10 +314,10 @@ def _begins_like_torch(file: os.DirEntry[str]) -> bool:
 def _unread(top: str, names: Sequence[str], busy: bool) -> Unread:
     """Return what says that the weights of a folder were not looked at."""
     files = [readable(name) for name in names]
-    place = readable(os.path.join(top, names[0]) if busy else top)
+    place = readable(_below(top, names[0]) if busy else top)
     belong = "belongs" if len(files) == 1 else "belong"
     why = f"{readable(top)}: {listed(files, most=3)} {belong} to no checkpoint that was read here"
-    path = os.path.join(top, names[0])
+    path = _below(top, names[0])
     return Unread(
         place, f"{why}; give {place} alone" if readable(path) == path else f"{why}; rename what is not UTF-8"
     )
