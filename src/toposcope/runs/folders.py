@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from toposcope.core import LOG_FILES
 from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceError
 from toposcope.core.forms import listed
+from toposcope.core.report_folder import is_report, not_an_input
 from toposcope.core.wording import command
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.files.labels import step_of
@@ -71,6 +72,8 @@ def _without_log(path: str, error: SourceError) -> SourceError:
     from toposcope.logs.texts import packed_log
 
     place = Path(path)
+    if is_report(place):
+        return SourceError(not_an_input(place))
     if (place / ".aim").is_dir():
         return SourceError(f"{path}: is a repository of aim, which its own package reads", remedy=_OF_AIM)
     archives = (path for path in sorted(place.glob("*.zip")) if path.is_file())
