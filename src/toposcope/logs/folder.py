@@ -9,7 +9,6 @@ from pathlib import Path
 
 from toposcope.core import LOG_FILES, WEIGHT_FILES
 from toposcope.core.errors import SourceError
-from toposcope.core.report_folder import is_report
 from toposcope.logs.dialects.dialect import OWN_EVENTS, is_event_file
 from toposcope.logs.dialects.phrases import TRAINED
 from toposcope.store import MANIFEST
@@ -88,6 +87,8 @@ def log_files(
     their folder; W&B and SwanLab keep nothing beside their own file that is a log. With `read`, the event
     files below belong to a folder that was yielded. The tables of a report are no logs.
     """
+    from toposcope.core.report_folder import is_report
+
     if is_report(folder):
         return
     try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -43,16 +42,6 @@ class Diverging(Rule):
     rate = "0 of 317 healthy runs are diverging, 1 has a rise (docs/check.md)"
     says = "the loss rose from A at step N to B at step M, and how it went on"
     alarm = "loss drift"
-    meanings: ClassVar[Mapping[str, str]] = {
-        DIVERGING: "At the end of the log the loss keeps rising, or is above its lowest level by 25% and "
-        "by a tenth of the run's fall.",
-        RESTART: "The loss rose after the learning rate went back up.",
-        FALLING: "The loss rose, and has won back a part of the rise or falls faster than before it.",
-        AGAIN: "The loss rose, and the run came back from a rise at least as large before.",
-        SHIFT: "The loss rose by less than a divergence and stays at the higher level.",
-        OTHER: "The loss rises while the held-out loss of the same log falls all the way.",
-        "loss drift": "As the log grows, the loss has been rising for several stretches of the run.",
-    }
     share = 1.0
     rest = 8
     next = "check the latest data and the learning rate; go back{back} or lower the rate"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -53,12 +52,6 @@ class LossSpike(Rule):
     rate = "0 of 1,135 healthy runs of parameter_golf need a look; in 209 a spike that came back is noticed"
     says = "loss spike at step N (loss is A where B was expected), back to normal by step M, or not back yet"
     share = 1.0
-    meanings: ClassVar[Mapping[str, str]] = {
-        LOSS_SPIKE: "A loss stands out above the level around it: it is noticed if it came back, and calls "
-        "for a look if it is not back yet.",
-        LOSS_DIP: "A loss stands out below the level around it and came back; it is only noticed.",
-        SPIKES: "Three or more stretches of the last half of the log stand out above the running median.",
-    }
     next = "look at the batch of this step, and go back{back} if the loss does not come down"
 
     def __init__(self, spending: Spending | None = None) -> None:

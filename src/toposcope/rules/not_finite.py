@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,11 +42,6 @@ class LossNotFinite(Rule):
         "the last N logged losses, from step M on, are not finite; or: N logged losses from step A to B are"
     )
     alarm = "loss not finite"
-    meanings: ClassVar[Mapping[str, str]] = {
-        NOT_FINITE: "The last logged losses are NaN or infinite.",
-        GAP: "Some logged losses are NaN or infinite, and later ones are finite again.",
-        "loss not finite": "As the log grows, two losses in a row are not finite after three that were.",
-    }
     next = "stop, and resume{back} with a lower learning rate or clipped gradients"
 
     def __init__(self, spending: Spending | None = None) -> None:

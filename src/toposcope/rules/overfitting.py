@@ -7,8 +7,7 @@ was set on the runs and draws of that table (`benchmarks.health_cases`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -53,10 +52,6 @@ class Overfitting(Rule):
     kinds = (OVERFITTING, FAR_BELOW)
     reads = ("loss", "heldout_loss")
     rate = HEALTH_RATE
-    meanings: ClassVar[Mapping[str, str]] = {
-        OVERFITTING: "The held-out loss rises while the training loss falls.",
-        FAR_BELOW: "The training loss is far below the held-out loss.",
-    }
     next = "take an earlier checkpoint, or use more data or regularization"
     says = "the held-out loss rose from A at step N to B at step M, while the training loss fell from C to D"
 

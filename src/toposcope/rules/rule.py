@@ -91,8 +91,6 @@ class Rule:
     """Its name, which is the kind of its remarks unless it has several."""
     kinds: ClassVar[tuple[str, ...]] = ()
     """The kinds of its remarks, if there are others than its name."""
-    meanings: ClassVar[Mapping[str, str]] = {}
-    """What each of its kinds and its alarm mean, a sentence each, if they mean several things."""
     looks: ClassVar[str] = BOTH
     """`BACK` or `BOTH`."""
     reads: ClassVar[tuple[str, ...]] = ("loss",)

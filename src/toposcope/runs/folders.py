@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from toposcope.core import LOG_FILES
 from toposcope.core.errors import EmptyLogError, InputError, NoLogError, SourceError
 from toposcope.core.forms import listed
-from toposcope.core.report_folder import is_report, not_an_input
 from toposcope.core.wording import command
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.files.labels import step_of
@@ -68,6 +67,7 @@ def contents_of_folder(
 
 def _without_log(path: str, error: SourceError) -> SourceError:
     """Return the error of a folder without a log; of a tracker's own data it says what opens them."""
+    from toposcope.core.report_folder import is_report, not_an_input
     from toposcope.files.blobs import LocalBlob
     from toposcope.logs.texts import packed_log
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from toposcope import files
 from toposcope.core import WEIGHT_FILES
 from toposcope.core.errors import InputError, SourceError, did_you_mean
-from toposcope.core.report_folder import is_report, not_an_input
 from toposcope.core.wording import renaming
 from toposcope.files import LIGHTNING_METRICS, TRAINER_STATE
 from toposcope.logs import Log, Run, log_of_runs
@@ -334,9 +333,11 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
         return planned_beside(log_at(path, name, reading), place)
     if (place / MANIFEST).is_file():
         return log_of_store(path)
+    from toposcope.core.report_folder import is_report, not_an_input
+    from toposcope.sources import open_series
+
     if is_report(place):
         raise InputError(not_an_input(place))
-    from toposcope.sources import open_series
 
     try:
         series = open_series(path, step_pattern=reading.step_pattern, logs=logs)

@@ -91,10 +91,12 @@ def _first(kind: type) -> str:
 
 
 def _of_rules() -> Iterator[Explanation]:
+    text = resources.files("toposcope.rules").joinpath("kinds.toml").read_text("utf-8")
+    meanings = tomllib.loads(text)
     for rule in rules():
         by = "check, forecast, report and watch" if rule.looks_back() else "check, forecast and report"
         for code in dict.fromkeys((rule.name, *rule.speaks_of())):
-            meaning = rule.meanings.get(code, _first(rule))
+            meaning = meanings.get(code, _first(rule))
             yield Explanation(code, meaning, by, _sentence(rule.rate), _without_place(rule.next))
 
 
