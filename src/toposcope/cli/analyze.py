@@ -170,7 +170,7 @@ def command(source: Path | None, options: AnalysisOptions, as_json: bool) -> int
         _show(analysis, chosen if everything or parts else (), options.rows, answer=everything or not parts)
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
-    return 1 if analysis.problems or analysis.wrong else 0
+    return 0 if analysis.ok else 1
 
 
 def _show(analysis: Analysis, tables: Sequence[str], rows: int, *, answer: bool) -> None:
@@ -275,8 +275,11 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
         analysis = analyze(source)
         steps = analysis.longest_grid()
         rate_table = analysis.calibrated(draws=draws, quiet=as_json)
+    worst = rate_table.loc[(rate_table["kind"] != "planted") & (rate_table["test"] == VERDICT), "rate"]
+    answer = f"The verdict's test rejects between {worst.min():.1%} and {worst.max():.1%}."
     if as_json:
-        print_json({"steps": steps.tolist(), "draws": draws, "rates": rate_table.to_dict("records")})
+        rates = rate_table.to_dict("records")
+        print_json({"answer": answer, "steps": steps.tolist(), "draws": draws, "rates": rates})
     else:
         titles = {
             "null": "False alarms at a nominal 5%",
@@ -293,8 +296,7 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
             print_table(
                 f"{title}: {len(steps):,} checkpoints, {draws:,} draws", ["pairs of", *matrix.columns], rows
             )
-        worst = rate_table.loc[(rate_table["kind"] != "planted") & (rate_table["test"] == VERDICT), "rate"]
-        click.echo(f"The verdict's test rejects between {worst.min():.1%} and {worst.max():.1%}.")
+        click.echo(answer)
     _save({"calibration": rate_table}, out)
     return 0
 
@@ -319,7 +321,15 @@ def _show_law(source: Path, law: str, options: AnalysisOptions, as_json: bool) -
     fit = fit_scaling_law(source, law, columns=columns, rename=named, leave_out=options.leave_out)
     if as_json:
         counts = {"rows": fit.rows, "models": fit.models, "sizes": fit.sizes}
-        print_json({"law": law, "formula": fit.formula, **counts, "fit": fit.table.to_dict("records")})
+        print_json(
+            {
+                "answer": repr(fit),
+                "law": law,
+                "formula": fit.formula,
+                **counts,
+                "fit": fit.table.to_dict("records"),
+            }
+        )
     else:
         shown = ["parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason"]
         rows = fit.table[shown].itertuples(index=False, name=None)

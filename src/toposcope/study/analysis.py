@@ -205,6 +205,12 @@ class Analysis:
         return shown or self.all_findings
 
     @property
+    def line(self) -> str:
+        """The answer in one line: the headline of the first findings with a fault, else of the first."""
+        wrong = [findings for findings in self.shown_first if findings.first.wrong]
+        return (wrong or self.shown_first)[0].headline
+
+    @property
     def verdict(self) -> str:
         """The verdict on the worst run by its log, in the words of `check`."""
         on = [findings["on"] for findings in self.all_findings if "on" in findings]
@@ -215,6 +221,11 @@ class Analysis:
         """Whether a run needs a look or should stop, a run is odd, or a checkpoint is damaged."""
         odd = any(findings.wrong is not None for findings in self.all_findings)
         return odd or self.verdict != ALL_RIGHT
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong with a run or a checkpoint, and no input was left out or repaired."""
+        return not self.wrong and not self.problems
 
     @property
     def losses_tell(self) -> bool:
@@ -285,7 +296,8 @@ class Analysis:
         tables = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": group.label, "runs": list(group.runs)} for group in self.groups]
         remarks = {"problems": list(self.problems), "notes": list(self.notes), "read": list(self.read)}
-        return {"groups": groups, "findings": found_data, **tables, "verdict": self.verdict, **remarks}
+        answer = {"answer": self.line, "verdict": self.verdict}
+        return {**answer, "groups": groups, "findings": found_data, **tables, **remarks}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of what the verdict judges, and return the axes."""

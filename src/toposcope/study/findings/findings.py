@@ -196,7 +196,7 @@ class Findings:
             "group": self.group,
             "without": list(self.without),
             "target": self.target,
-            "headline": self.headline,
+            "answer": self.headline,
             "first": self.first.as_data(),
             "answers": [
                 {

@@ -54,6 +54,11 @@ class FirstScreen:
     """The question of the finding whose remedy is `next`; "" where nothing has to be done."""
 
     @property
+    def wrong(self) -> bool:
+        """Whether a check has found something wrong."""
+        return any(check.mark == BAD for check in self.checks)
+
+    @property
     def to_do(self) -> tuple[str, str]:
         """What to do next, as a sentence that continues "Next:", and the command at its end or ""."""
         sentence, command = _command(self.next)
