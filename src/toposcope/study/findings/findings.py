@@ -166,7 +166,7 @@ class Findings:
         mark = MARKS[question, finding.strength]
         if question == "sound" and mark == GOOD and not finding.numbers["audited"]:
             mark = OPEN
-        return CheckLine(mark, name, self.said(finding).check)
+        return CheckLine(mark, name, self.said(finding).check, of_subject=question == "beyond")
 
     def _to_do(self) -> tuple[str, str]:
         """Return the one thing to do, after its question: the lead's remedy, else that of the first check."""
@@ -183,6 +183,11 @@ class Findings:
             if finding is not None and (todo := self.said(finding).todo):
                 return question, todo
         return "", NOTHING
+
+    @property
+    def heading(self) -> str:
+        """The heading of its subject on a page."""
+        return (self.declared or subject_of(self.subject)).heading
 
     @property
     def headline(self) -> str:
