@@ -104,7 +104,7 @@ def test_an_analysis_answers_first_and_holds_every_table(frame):
         assert isinstance(getattr(analysis, name), pd.DataFrame)
     assert isinstance(analysis.plot(), matplotlib.axes.Axes)
     data = analysis.to_json(("families",))
-    assert data["findings"][0]["headline"].startswith(first[:30])  # type: ignore[index]
+    assert data["findings"][0]["answer"].startswith(first[:30])  # type: ignore[index]
     with pytest.raises(InputError, match="no table 'nothing'; there are families"):
         analysis.table("nothing")
 

@@ -67,6 +67,18 @@ def test_a_stores_rows_fit_the_schema(tmp_path: Path) -> None:
             jsonschema.validate(row, part | {"additionalProperties": False})
 
 
+WITHOUT_A_SENTENCE = {"explain", "export", "store", "synth", "train"}
+"""What these print is a definition or a table."""
+
+
+@pytest.mark.parametrize("name", sorted(set(SCHEMAS) - WITHOUT_A_SENTENCE))
+def test_the_first_sentence_of_every_command_is_its_answer(name: str) -> None:
+    fields = SCHEMAS[name]["properties"]
+    assert fields["answer"] == {"type": "string"}
+    assert "answer" in SCHEMAS[name]["required"] or name == "forecast"
+    assert not {"line", "headline", "answers"} & set(fields)
+
+
 @pytest.mark.slow
 def test_what_every_command_prints_fits_its_schema(tmp_path: Path) -> None:
     printed = MAKE.outputs(tmp_path)

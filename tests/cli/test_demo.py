@@ -64,7 +64,7 @@ def test_the_command_answers_and_prints_the_page_to_open(monkeypatch, demo, tmp_
     result = CliRunner().invoke(command, ["--out", str(tmp_path / "x")], standalone_mode=False)
     assert result.return_value == 0
     title, *_, last = result.stdout.splitlines()
-    assert title == demo[0].answers[0][: len(title)]
+    assert title == demo[0].analysis.line[: len(title)]
     checks = [
         line[:3]
         for line in result.stdout.splitlines()

@@ -7,6 +7,7 @@ import csv
 import json
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from toposcope.core.observations import REMARKS
 from toposcope.rules.registry import rules
 from toposcope.sources.experts import KINDS as KINDS_OF_EXPERTS
 from toposcope.watch.alarms.registry import alarms
-from toposcope.watch.explained import explain, explanations
+from toposcope.watch.explained import Explanation, explain, explanations
 
 SOURCE = Path(toposcope.__file__).parent
 FORMATS = Path(__file__).parents[2] / "docs" / "formats.md"
@@ -37,16 +38,42 @@ def test_every_rule_and_every_alarm_has_an_explanation() -> None:
         assert "{" not in one.next, one
 
 
+_VERB = re.compile(
+    r"\b(is|are|was|were|has|have|had|did|cannot|stands?|rises?|rose|falls?|fell|grew|moved|equals?|changed|"
+    r"exceed|excludes|states|says|lies|became|hold|do|does|seem|finds|fails|resembles?|changes)\b"
+)
+
+
+@pytest.mark.parametrize("one", explanations(), ids=lambda one: one.code)
+def test_every_entry_is_made_of_whole_sentences(one: Explanation) -> None:
+    for text in (one.what, one.wrong, one.next):
+        assert text[0].isupper() or text[0].isdigit(), text
+        assert text.endswith("."), text
+        assert "resume to" not in text, text
+    assert _VERB.search(one.what), one.what
+
+
+def test_no_two_codes_have_one_meaning() -> None:
+    counted = Counter(one.what for one in explanations())
+    assert [what for what, times in counted.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("code", ["too early", "no loss", "log"])
+def test_what_check_says_of_a_log_that_cannot_be_judged_is_explained(code: str) -> None:
+    assert explain(code).said_by.startswith("check")
+
+
 @pytest.mark.skipif(not FORMATS.is_file(), reason="the documentation is not beside the tests")
 def test_the_page_on_the_audit_has_the_same_words() -> None:
     page = FORMATS.read_text(encoding="utf-8")
     for row in (*KINDS["fault"], *KINDS["remark"]):
-        assert f"| {', '.join(f'`{kind}`' for kind in row['kinds'])} | {row['meaning']} |" in page
-    assert {kind for row in KINDS["remark"] for kind in row["kinds"]} == REMARKS
+        for kind, meaning in row["meaning"].items():
+            assert f"| `{kind}` | {meaning} |" in page
+    assert {kind for row in KINDS["remark"] for kind in row["meaning"]} == REMARKS
 
 
 def test_every_fault_of_the_state_is_explained() -> None:
-    named = {kind for row in KINDS["state"] for kind in row["kinds"]}
+    named = {kind for row in KINDS["state"] for kind in row["meaning"]}
     made = set()
     for path in (SOURCE / "sources" / "optimizer").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

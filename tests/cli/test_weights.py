@@ -189,7 +189,7 @@ def test_compare_two_runs(runs: Path, tmp_path: Path, call: Call) -> None:
 def test_a_checkpoint_compared_with_itself_differs_nowhere(runs: Path, call: Call) -> None:
     out = call("compare", runs / "one", runs / "one", "--json", "--points", 12)[1]
     stated = json.loads(out)
-    assert stated["headline"] == "no matrix changed"
+    assert stated["answer"] == "no matrix changed"
     assert stated["parting"]["first_apart"] is None
     assert stated["beyond_noise"] == "0 of 3 matrices differ beyond twice the noise of the draws"
     assert stated["changed"] == []
@@ -214,9 +214,7 @@ def test_a_comparison_names_the_matrices_that_changed_and_no_others(tmp_path: Pa
     assert stated["changed"] == tuned
     said = "6 of 24 matrices differ beyond twice the noise of the draws: q_proj, v_proj"
     assert stated["beyond_noise"] == said
-    assert stated["headline"].startswith(
-        "attention layers changed most, by 50% of their norm (means; 6 of 24"
-    )
+    assert stated["answer"].startswith("attention layers changed most, by 50% of their norm (means; 6 of 24")
     other = {name: generator.normal(size=shape) for name in tuned}
     rounded = {name: value + generator.normal(0, 1e-3, shape) for name, value in (base | other).items()}
     save_file(
@@ -466,16 +464,16 @@ def test_two_unrelated_series_have_nothing_in_common_and_a_tuned_one_has(scale: 
     names = [f"model.layers.{layer}.self_attn.{kind}_proj.weight" for layer in range(3) for kind in "qk"]
     base, other = ({name: g.normal(size=(40, 40)) for name in names} for _ in range(2))
     found = ts.compare({0: base}, {0: {name: scale * other[name] for name in names}}, draws=1)
-    assert found.headline.startswith("the two have nothing in common: ")
-    assert "changed most" not in found.headline
+    assert found.line.startswith("the two have nothing in common: ")
+    assert "changed most" not in found.line
     tuned = {name: value + scale * g.normal(size=value.shape) for name, value in base.items()}
-    assert "nothing in common" not in ts.compare({0: base}, {0: tuned}, draws=1).headline
+    assert "nothing in common" not in ts.compare({0: base}, {0: tuned}, draws=1).line
 
 
 def test_matrices_of_no_known_role_are_named() -> None:
     g = np.random.default_rng(4)
     base = {"lump.a": g.normal(size=(5, 6)), "lump.b": g.normal(size=(5, 6))}
     tuned = {"lump.a": 1.5 * base["lump.a"], "lump.b": 1.1 * base["lump.b"]}
-    assert ts.compare({0: base}, {0: tuned}, draws=1).headline.startswith("lump.a and 1 more changed most")
+    assert ts.compare({0: base}, {0: tuned}, draws=1).line.startswith("lump.a and 1 more changed most")
     alone = ts.compare({0: {"lump.a": base["lump.a"]}}, {0: {"lump.a": tuned["lump.a"]}}, draws=1)
-    assert alone.headline == "lump.a changed by 50% of its norm"
+    assert alone.line == "lump.a changed by 50% of its norm"

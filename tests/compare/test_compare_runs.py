@@ -74,7 +74,7 @@ def test_the_better_recipe_is_named_first_with_its_interval_and_since_when(recip
     assert out.count("seed") >= 9
     code, out, _ = call("compare", *reversed(recipes), "--json")
     stated = json.loads(out)
-    assert (stated["answer"], stated["better"]) == ("better", "wide")
+    assert (stated["verdict"], stated["better"]) == ("better", "wide")
     assert stated["test"]["low"] < 0.1 < stated["test"]["high"]
     assert [one["passed"] for one in stated["on_the_way"]] == [True, True, True]
 
@@ -85,7 +85,7 @@ def test_two_halves_of_one_recipe_are_not_told_apart_and_the_seeds_that_would_be
     first = write_seeds(tmp_path / "a", 2.0, range(4))
     second = write_seeds(tmp_path / "b", 2.0, range(4, 8))
     made = compared(first, second)
-    assert made.answer == "no difference shown"
+    assert made.verdict == "no difference shown"
     assert made.best is None
     needed = made.compared.needed
     assert needed is not None
@@ -165,7 +165,7 @@ def test_siblings_state_the_noise_for_one_run_of_each(tmp_path: Path, recipes) -
     assert made.compared.test.degrees == 7
     assert "noise also from 9 siblings" in made.line
     lonely = compared(first, second, siblings=[first])
-    assert lonely.answer == "cannot tell"
+    assert lonely.verdict == "cannot tell"
     assert any("one run does not show the noise between seeds" in one for one in lonely.problems)
 
 
@@ -174,7 +174,7 @@ def test_a_run_and_its_copy_are_the_same_run_and_a_fork_says_where_it_parts(tmp_
     first = write_csv(tmp_path / "a.csv", values)
     copy = write_csv(tmp_path / "copy.csv", values)
     made = compared(first, copy)
-    assert made.answer == "same run"
+    assert made.verdict == "same run"
     assert made.line == (
         "a.csv and copy.csv are the same run: equal bit for bit at all 100 common steps, up to step 1,000"
     )
@@ -226,7 +226,7 @@ def test_a_folder_with_one_seed_is_one_run(tmp_path: Path, recipes) -> None:
     made = compared(recipes[0], alone)
     assert "4 seeds against 1" in made.line
     assert made.best == "alone"
-    assert compared(write_csv(tmp_path / "x.csv", losses()), alone).answer == "cannot tell"
+    assert compared(write_csv(tmp_path / "x.csv", losses()), alone).verdict == "cannot tell"
 
 
 def test_runs_of_unequal_length_are_compared_up_to_the_shortest(tmp_path: Path, recipes) -> None:
@@ -288,7 +288,7 @@ def test_runs_that_go_on_have_the_answer_of_the_test_on_the_way(tmp_path: Path) 
             path = write_csv(tmp_path / name / f"s{seed}.csv", losses(level, seed)[:60], STEPS[:60])
             assert path.exists()
     made = compared(tmp_path / "base", tmp_path / "wide", horizon=2000)
-    assert made.answer == "too early"
+    assert made.verdict == "too early"
     assert "too early to say which of base and wide is better" in made.line
     later = compared(tmp_path / "base", tmp_path / "wide", horizon=1000)
     assert (later.best, later.compared.ended) == ("wide", False)
@@ -465,7 +465,7 @@ def test_values_below_zero_and_a_column_that_is_no_loss(tmp_path: Path, call: Ca
     assert "Basis: the mean reward of each run" in out
     assert "better" not in out
     made = compared(*sides, column="reward")
-    assert (made.answer, made.best) == ("different", None)
+    assert (made.verdict, made.best) == ("different", None)
 
 
 def test_a_seed_that_diverges_is_named_and_counts(recipes: tuple[Path, Path], call: Call) -> None:
@@ -483,7 +483,7 @@ def test_all_kinds_of_comparisons_share_four_keys(recipes: tuple[Path, Path]) ->
     for made, kind in ((ts.compare(*recipes), "losses"), (ts.compare(*weights), "weights")):
         found = made.to_dict()
         assert (found["compared"], found["ok"], found["problems"]) == (kind, True, [])
-        assert found["line"] == str(made).splitlines()[0]
+        assert found["answer"] == str(made).splitlines()[0]
 
 
 def write_model(folder: Path, width: int, level: float | None = None) -> Path:

@@ -87,4 +87,4 @@ def test_prompts_change_no_matrix(tmp_path: Path) -> None:
     adapter = write(tmp_path / "prompt", vectors, "adapter_model.safetensors", **config)
     found = ts.compare(base, adapter)
     assert found.ok
-    assert "it changes no matrix" in found.headline
+    assert "it changes no matrix" in found.line

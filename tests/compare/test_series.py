@@ -39,7 +39,7 @@ def compared(first: Path, second: Path) -> Comparison:
 def test_equal_series_are_one_run_and_that_is_no_fault(tmp_path: Path) -> None:
     made = compared(write_run(tmp_path / "a"), write_run(tmp_path / "b"))
     assert made.ok
-    assert made.headline == "no matrix changed"
+    assert made.line == "no matrix changed"
     assert "yes: the weights are equal bit for bit at all 4 common steps" in str(made)
 
 
@@ -75,4 +75,4 @@ def test_the_very_weights_of_one_checkpoint_are_a_fault_of_a_fine_tune(tmp_path:
     folder = write_run(tmp_path / "a")
     made = compared(folder / "step_100.safetensors", write_run(tmp_path / "b") / "step_100.safetensors")
     assert not made.ok
-    assert made.headline.startswith("a fault of b: holds exactly the weights of the first")
+    assert made.line.startswith("a fault of b: holds exactly the weights of the first")

@@ -133,7 +133,7 @@ def test_every_answer_begins_with_a_line_and_the_terminal_holds_it(study_of, ver
     lines = study.findings.as_text().splitlines()
     assert len(lines) <= 15
     assert max(map(len, lines)) <= 80
-    assert study.findings.as_data()["headline"] == study.findings.headline == " ".join(lines).split("  ")[0]
+    assert study.findings.as_data()["answer"] == study.findings.headline == " ".join(lines).split("  ")[0]
     assert len(study.findings.headline.split()) <= 30
 
 

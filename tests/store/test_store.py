@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import toposcope
-from toposcope.core.errors import StoreError
+from toposcope.core.errors import InputError, StoreError
 from toposcope.core.observations import AuditFinding
+from toposcope.core.report_folder import MARK
 from toposcope.core.types import Diagram, Feature, Kind, Role, Row, RunRecord, Scope, Status
 from toposcope.store import KeptDiagram, Result, Store, Unit, part_faults, parts
 from toposcope.study.merged_stores import difference_of_recipes
@@ -643,3 +644,24 @@ def test_a_folder_of_logs_that_is_taken_for_a_store_leads_to_check(tmp_path):
     (tmp_path / "step_1.pt").write_bytes(b"")
     with pytest.raises(StoreError, match="one is made with"):
         Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("read", [toposcope.analyze, toposcope.check, toposcope.forecast])
+def test_a_report_that_is_given_as_an_input_leads_to_its_page_and_to_no_command(tmp_path, read):
+    (tmp_path / "index.html").write_text(f"<!DOCTYPE html>\n{MARK}\n")
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "families.csv").write_text("target,column,r\nloss,mine,0.5\n")
+    with pytest.raises(InputError, match="written report; open") as caught:
+        read(tmp_path)
+    assert str(tmp_path / "index.html") in str(caught.value)
+    assert "toposcope" not in str(caught.value)
+
+
+def test_the_tables_of_a_report_beside_a_log_are_no_logs(tmp_path):
+    (tmp_path / "report" / "tables").mkdir(parents=True)
+    (tmp_path / "report" / "index.html").write_text(f"<!DOCTYPE html>\n{MARK}\n")
+    (tmp_path / "report" / "tables" / "families.csv").write_text("target,column,r\nloss,mine,0.5\n")
+    (tmp_path / "train.csv").write_text("step,loss\n" + "\n".join(f"{n},{2 + 1 / n}" for n in range(1, 60)))
+    answer = toposcope.check(tmp_path)
+    assert answer.problems == ()
+    assert len(answer.runs) == 1

@@ -89,7 +89,7 @@ def compare(
     --------
     >>> import numpy as np
     >>> base, tuned = ({0: {"fc.weight": np.vander(range(1, 5)) * scale}} for scale in (1.0, 2.0))
-    >>> compare(base, tuned).headline
+    >>> compare(base, tuned).line
     'fc.weight changed by 100% of its norm'
     """
     from toposcope.core.bounds import check_horizon

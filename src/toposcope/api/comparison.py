@@ -114,8 +114,8 @@ class Comparison:
         """Return everything as plain data."""
         table = self.table.astype(object).where(self.table.notna(), None)
         return {
-            "compared": "weights", "line": self.headline, "ok": self.ok, "problems": self.problems,
-            "first": self.first, "second": self.second, "headline": self.headline,
+            "compared": "weights", "answer": self.line, "ok": self.ok, "problems": self.problems,
+            "first": self.first, "second": self.second,
             "beyond_noise": self.beyond_noise, "changed": list(self.changed),
             "parting": None if self.parting is None else dataclasses.asdict(self.parting),
             "faults": [dataclasses.asdict(fault) for fault in self.faults],
@@ -128,7 +128,7 @@ class Comparison:
         return int(self.table.loc[self.table["scope"] == Scope.MATRIX, "name"].nunique())
 
     @property
-    def headline(self) -> str:
+    def line(self) -> str:
         """What changed most, in one sentence: the kinds of layers by the mean change of their matrices."""
         from toposcope.api.tuned import in_words
 
@@ -239,7 +239,7 @@ class Comparison:
     def __repr__(self) -> str:
         """Return what changed, and between what."""
         return (
-            f"{self.headline}\n{self.beyond_noise}\n{self.same_run}"
+            f"{self.line}\n{self.beyond_noise}\n{self.same_run}"
             f"{self.second} minus {self.first}; .table has the numbers, .plot() draws them"
         )
 

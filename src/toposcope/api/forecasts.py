@@ -309,12 +309,19 @@ class Forecasts:
         )
         return draw_intervals(list(leading), values, ax)
 
+    @property
+    def line(self) -> str:
+        """What is wrong with a run, or else the forecast of the first run, in one line."""
+        return self._lines()[0]
+
     def __repr__(self) -> str:
         """Return what is wrong with runs, then one line for each run."""
+        return "\n".join([self.apart] * bool(self.apart) + self._lines())
+
+    def _lines(self) -> list[str]:
         from toposcope.forecasting.base import NO_TREND
 
-        lines = [self.apart] if self.apart else []
-        lines += [
+        lines = [
             f"{ground.level}: {run}: {ground.named}"
             for run, grounds in self.grounds.items()
             for ground in grounds
@@ -331,7 +338,7 @@ class Forecasts:
         if len(lines) == wrong:
             scored = "every run is finished; .summary says how well each is forecast from the others"
             lines.append(f"no run to forecast: {self.too_few or scored}")
-        return "\n".join(lines)
+        return lines
 
     def _repr_html_(self) -> str:
         """Return the lines, the picture, and the runs with their intervals, without the text of reasons."""

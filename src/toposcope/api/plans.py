@@ -54,8 +54,8 @@ class Plan:
         seconds, problems = list(self.expectation.seconds_between), list(self.problems)
         resume = [state.to_dict() for state in self.resume]
         return {
-            **data, "seconds": seconds, "beside": list(self.beside), "tells": list(self.tells),
-            "problems": problems, "resume": resume,
+            "answer": self.expectation.sentence(), **data, "seconds": seconds, "beside": list(self.beside),
+            "tells": list(self.tells), "problems": problems, "resume": resume,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -79,17 +79,21 @@ class TrainingPlan:
 
     def as_data(self) -> dict[str, object]:
         """Return the plan as plain data; `runs` has the parameters of each run."""
-        return {**asdict(self), "runs": dict(self.runs), "tells": list(self.tells)}
+        return {"answer": self.line, **asdict(self), "runs": dict(self.runs), "tells": list(self.tells)}
 
-    def __repr__(self) -> str:
-        """Return cost, disk and memory in the first line, then what the result will tell."""
-        first = (
+    @property
+    def line(self) -> str:
+        """Cost, disk and memory in one line."""
+        return (
             f"{len(self.runs):,} run{'s' * (len(self.runs) != 1)} of {self.steps:,} steps and "
             f"{self.checkpoints:,} checkpoints: {self.flop:.2g} FLOP, {size(self.disk_bytes)} of weights on "
             f"disk, at least {size(self.memory_bytes)} of memory for each run that trains"
         )
+
+    def __repr__(self) -> str:
+        """Return cost, disk and memory in the first line, then what the result will tell."""
         time = "Time: unknown before it starts. The progress line gives it after some steps."
-        return "\n".join([first, time, *self.tells])
+        return "\n".join([self.line, time, *self.tells])
 
 
 def problems_of_links(series: SeriesLike, runs: Mapping[str, Sequence[Checkpoint]]) -> tuple[str, ...]:

@@ -52,6 +52,11 @@ class Report:
         return self.analysis.problems
 
     @property
+    def line(self) -> str:
+        """The answer in one line."""
+        return self.analysis.line
+
+    @property
     def tables(self) -> Tables:
         """The tables of the analysis."""
         return self.analysis.tables

@@ -47,7 +47,7 @@ class AdapterComparison:
         return not self.faults
 
     @property
-    def headline(self) -> str:
+    def line(self) -> str:
         """The effect of the adapter in one line, its fault first."""
         if self.faults:
             return f"the adapter has a fault: {in_words(self.faults)}"
@@ -89,8 +89,8 @@ class AdapterComparison:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "compared": "adapter", "line": self.headline, "ok": self.ok,
-            "problems": list(map(str, self.faults)), "headline": self.headline,
+            "compared": "adapter", "answer": self.line, "ok": self.ok,
+            "problems": list(map(str, self.faults)),
             "base": self.base, "adapter": self.state.stated, "r": self.state.r, "shares": self.state.shares,
             "faults": [dataclasses.asdict(fault) for fault in self.faults],
             "changes": self.relative.to_dict("records"), "unread": list(self.unread),
@@ -98,7 +98,7 @@ class AdapterComparison:
 
     def __repr__(self) -> str:
         """Return what the adapter does."""
-        return self.headline
+        return self.line
 
     def _repr_html_(self) -> str:
         if self.faults:

@@ -150,11 +150,19 @@ def listed(grounds: Mapping[str, Sequence[Remark]]) -> list[dict[str, object]]:
     ]
 
 
-def show_grounds(found: Mapping[str, Sequence[Remark]]) -> None:
+def show_grounds(grounds: Mapping[str, Sequence[Remark]]) -> None:
     """Print what is wrong with runs, before any forecast."""
-    for run, grounds in found.items():
-        for ground in grounds:
-            say(f"{ground.level}: {run}: {ground.named}")
+    for line in lines_of_grounds(grounds):
+        say(line)
+
+
+def lines_of_grounds(grounds: Mapping[str, Sequence[Remark]]) -> list[str]:
+    """Return what is wrong with runs, a line each."""
+    return [
+        f"{ground.level}: {run}: {ground.named}"
+        for run, run_grounds in grounds.items()
+        for ground in run_grounds
+    ]
 
 
 def show_trendless(made: Forecasts, *, as_json: bool) -> None:
@@ -162,7 +170,7 @@ def show_trendless(made: Forecasts, *, as_json: bool) -> None:
     if as_json:
         if not made.own and not made.planned and made.trendless:
             rows = [record(forecast) for forecast in made.not_applicable]
-            print_json({"forecasts": rows, "verdict": made.verdict, "problems": []})
+            print_json({"answer": made.line, "forecasts": rows, "verdict": made.verdict, "problems": []})
         return
     for forecast in made.not_applicable:
         say(f"{forecast.run}: no forecast: {forecast.reason}")
@@ -173,18 +181,24 @@ def show_ended(made: Forecasts, *, as_json: bool) -> int:
     if as_json:
         runs = [{"run": c.run, "step": c.last, "planned_steps": c.horizon, "loss": c.final_loss()}
                 for c in made.at_end]  # fmt: skip
-        print_json({"forecasts": [], "ended": runs, "verdict": made.verdict, "problems": []})
+        first = _reached(made.at_end[0])
+        answer = {"answer": first, "forecasts": [], "ended": runs, "verdict": made.verdict}
+        print_json({**answer, "problems": []})
     else:
         for curve in made.at_end:
-            where = f"step {curve.last:,} of {curve.horizon:,}, final loss {curve.final_loss():.4g}"
-            say(f"nothing to forecast: {curve.run} has reached its last step ({where})")
+            say(_reached(curve))
     show_problems(made.faults, made.at_end)
     return 1 if made.faults else 0
 
 
+def _reached(curve: Curve) -> str:
+    where = f"step {curve.last:,} of {curve.horizon:,}, final loss {curve.final_loss():.4g}"
+    return f"nothing to forecast: {curve.run} has reached its last step ({where})"
+
+
 def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> None:
     """Print how well finished runs were forecast from the others, in one line and as tables."""
-    _say_score(summary)
+    say(score_line(summary))
     rows = [
         (
             row["method"], f"{row['cut']:.0%}", f"{row['mae']:.3g}", f"{row['mean_relative']:.2%}",
@@ -211,20 +225,20 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
         say(f"{title}: {reason}", "  ")
 
 
-def _say_score(summary: pd.DataFrame) -> None:
-    """Say that every run has ended, and the errors of the default and of the last value at the first cut."""
+def score_line(summary: pd.DataFrame) -> str:
+    """Return that all runs have ended, and the first cut's errors: the default's and the last value's."""
     from toposcope.forecasting.families import LastValue
 
     first = summary[(summary["cut"] == summary["cut"].min()) & (summary["n"] > 0)].set_index("method")
     if not len(first):
-        return
+        return "No run to forecast: every run has ended."
     leading = first.iloc[0]
     last = first["mean_relative"].get(LastValue.name)
     beside = f" (the last value: {last:.2%})" if last is not None and last == last else ""
     inside = f"{leading['covered']} of {leading['bounded']} final losses lay in its interval"
     held = f"; {inside}" if leading["bounded"] else ""
     cut, off = leading["cut"], leading["mean_relative"]
-    say(
+    return (
         f"No run to forecast: every run has ended. After {cut:.0%} of a run, the method {first.index[0]} is "
         f"off by {off:.2%} of the final loss on average{beside}{held}."
     )

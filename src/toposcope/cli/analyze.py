@@ -18,6 +18,7 @@ from toposcope.cli.output import (
     print_table,
     renamed,
     say,
+    show_first,
 )
 from toposcope.cli.requests import as_option, options_from
 from toposcope.core.errors import InputError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from toposcope.study.analysis import Analysis
     from toposcope.study.findings import Findings
+    from toposcope.study.study import Study
 
 LAWS = ("power", "offset", "chinchilla", "kaplan", "size-steps", "loss-to-loss", "two-stage")
 """The laws of `toposcope.scaling.table.FORMULAS`, whose import takes longer than the help may."""
@@ -170,16 +172,17 @@ def command(source: Path | None, options: AnalysisOptions, as_json: bool) -> int
         _show(analysis, chosen if everything or parts else (), options.rows, answer=everything or not parts)
     if out is not None:
         _save({name: analysis.table(name) for name in chosen}, out)
-    return 1 if analysis.problems or analysis.wrong else 0
+    return 0 if analysis.ok else 1
 
 
 def _show(analysis: Analysis, tables: Sequence[str], rows: int, *, answer: bool) -> None:
     """Print the answer, these tables and the problems."""
-    if analysis.apart:
+    if answer:
+        show_first(analysis)
+        _answer(analysis)
+    elif analysis.apart:
         say(analysis.apart)
         click.echo("")
-    if answer:
-        _answer(analysis)
     for name in tables:
         _table(analysis, name, rows)
     for line in (*analysis.problems, *analysis.notes):
@@ -196,24 +199,32 @@ def _work_out(analysis: Analysis, chosen: Sequence[str]) -> None:
 
 
 def _answer(analysis: Analysis) -> None:
-    """Print the first screen, what changed and when, then the table behind the verdict."""
+    """Print of each study what changed and when, then the table behind the verdict."""
+    further = [_further(study.findings) for study in analysis.studies]
+    shared = [line for line in further[0] if all(line in lines for lines in further)]
+    for line in shared:
+        say(line)
+    for study, lines in zip(analysis.studies, further, strict=True):
+        if len(analysis.studies) > 1:
+            click.echo("")
+            click.echo(": ".join(filter(None, (study.subject.heading, study.findings.group))))
+        for line in lines:
+            if line not in shared:
+                say(line)
+        _verdicts(study)
+
+
+def _verdicts(study: Study) -> None:
+    """Print the table behind the verdict on a study, and why rows of it have none."""
     from toposcope.study.compact import lines_of_reasons, verdict_table
     from toposcope.study.findings.beyond import CANNOT
 
-    width = min(_width(), 120)
-    for place, study in enumerate(analysis.studies):
-        if place:
-            click.echo("")
-        click.echo(study.findings.as_text(width=width))
+    table = verdict_table(study)
+    if any(row[-1] != CANNOT for row in table.rows):
         click.echo("")
-        for line in _further(study.findings):
-            say(line)
-        table = verdict_table(study)
-        if any(row[-1] != CANNOT for row in table.rows):
-            click.echo("")
-            table.show(width=width, compact=True)
-        for line in lines_of_reasons(study):
-            say(line)
+        table.show(width=min(_width(), 120), compact=True)
+    for line in lines_of_reasons(study):
+        say(line)
 
 
 _FURTHER = {"changed": "Changed", "when": "When", "end": "Forecasts"}
@@ -275,8 +286,11 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
         analysis = analyze(source)
         steps = analysis.longest_grid()
         rate_table = analysis.calibrated(draws=draws, quiet=as_json)
+    worst = rate_table.loc[(rate_table["kind"] != "planted") & (rate_table["test"] == VERDICT), "rate"]
+    answer = f"The verdict's test rejects between {worst.min():.1%} and {worst.max():.1%}."
     if as_json:
-        print_json({"steps": steps.tolist(), "draws": draws, "rates": rate_table.to_dict("records")})
+        rates = rate_table.to_dict("records")
+        print_json({"answer": answer, "steps": steps.tolist(), "draws": draws, "rates": rates})
     else:
         titles = {
             "null": "False alarms at a nominal 5%",
@@ -293,8 +307,7 @@ def _calibrate(source: Path | None, draws: int, out: Path | None, as_json: bool)
             print_table(
                 f"{title}: {len(steps):,} checkpoints, {draws:,} draws", ["pairs of", *matrix.columns], rows
             )
-        worst = rate_table.loc[(rate_table["kind"] != "planted") & (rate_table["test"] == VERDICT), "rate"]
-        click.echo(f"The verdict's test rejects between {worst.min():.1%} and {worst.max():.1%}.")
+        click.echo(answer)
     _save({"calibration": rate_table}, out)
     return 0
 
@@ -319,7 +332,15 @@ def _show_law(source: Path, law: str, options: AnalysisOptions, as_json: bool) -
     fit = fit_scaling_law(source, law, columns=columns, rename=named, leave_out=options.leave_out)
     if as_json:
         counts = {"rows": fit.rows, "models": fit.models, "sizes": fit.sizes}
-        print_json({"law": law, "formula": fit.formula, **counts, "fit": fit.table.to_dict("records")})
+        print_json(
+            {
+                "answer": repr(fit),
+                "law": law,
+                "formula": fit.formula,
+                **counts,
+                "fit": fit.table.to_dict("records"),
+            }
+        )
     else:
         shown = ["parameter", "value", "error", "low", "high", "n", "left_out", "status", "reason"]
         rows = fit.table[shown].itertuples(index=False, name=None)

@@ -45,10 +45,14 @@ def command(
         click.echo(f"note: {advice}", err=True)
     left_out = opened.left_out()
     answer = audit(opened, cheap=cheap, newest=newest, quiet=as_json)
-    findings = answer.findings
+    findings, first = answer.findings, answer.line
+    if not findings:
+        nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else answer.nothing_found
+        first = f"{counted(answer.checkpoints, answer.runs)} {'sampled' if cheap else 'read'}: {nothing}"
     if as_json:
         print_json(
             {
+                "answer": first,
                 "series": list(series),
                 "checkpoints": len(opened),
                 "groups": [{"label": group.label, "runs": list(group.runs)} for group in answer.groups],
@@ -65,13 +69,7 @@ def command(
         return 0 if answer.ok else 1
     if answer.apart:
         say(answer.apart)
-    seen = counted(answer.checkpoints, answer.runs)
-    if findings:
-        say(answer.line)
-    else:
-        read = "sampled" if cheap else "read"
-        nothing = "no fault of a checkpoint found" if answer.apart or answer.odd else answer.nothing_found
-        say(f"{seen} {read}: {nothing}")
+    say(first)
     if answer.coverage is not None:
         for line in answer.coverage.lines_with_count:
             say(line)

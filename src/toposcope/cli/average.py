@@ -72,7 +72,7 @@ def command(
     where = list(series)
     if plan:
         cost = average_plan(where, **settings)  # type: ignore[arg-type]
-        print_json(asdict(cost)) if as_json else say(repr(cost))
+        print_json({"answer": repr(cost), **asdict(cost)}) if as_json else say(repr(cost))
         return 0
     answer = average(where, out, **settings)  # type: ignore[arg-type]
     if as_json:

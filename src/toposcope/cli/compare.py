@@ -174,7 +174,7 @@ def _show_runs(comparison: RunComparison) -> None:
 def _show_adapter(comparison: AdapterComparison) -> None:
     from toposcope.sources.adapter_base import in_base
 
-    say(comparison.headline)
+    say(comparison.line)
     cells = [
         (
             in_base(row["name"]), f"{row['norm']:.3g}",
@@ -194,7 +194,7 @@ def _show_adapter(comparison: AdapterComparison) -> None:
 
 
 def _show_weights(comparison: Comparison, *, everything: bool) -> None:
-    say(comparison.headline)
+    say(comparison.line)
     if comparison.faults:
         return
     if comparison.same_run:

@@ -32,16 +32,16 @@ def command(out: Path, jobs: int | None, as_json: bool) -> int:
     if as_json:
         print_json(
             {
-                "answers": demo.answers,
+                "answer": demo.analysis.line,
                 "page": str(demo.page),
                 "store": str(demo.store),
                 "runs": str(demo.runs),
                 "problems": demo.problems,
             }
         )
-        return 1 if demo.problems else 0
+        return 0 if demo.ok else 1
     for problem in demo.problems:
         click.echo(problem, err=True)
     show_first(demo.analysis)
     click.echo(f"open {demo.page}")
-    return 1 if demo.problems else 0
+    return 0 if demo.ok else 1

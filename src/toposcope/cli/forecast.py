@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from toposcope.cli._forecast_lines import (
+    lines_of_grounds,
     listed,
     record,
+    score_line,
     show_ablation,
     show_ended,
     show_grounds,
@@ -187,10 +189,10 @@ def _shown(forecasts: Forecasts, as_json: bool) -> int:
 def _none(forecasts: Forecasts, *, as_json: bool = False) -> int:
     """Say why no run of a group can be forecast; return the exit code 1."""
     if as_json:
+        first = [*lines_of_grounds(forecasts.grounds), f"No forecast: {forecasts.too_few}"][0]
         problems = [*_reasons(forecasts), *listed(forecasts.grounds)]
-        print_json(
-            {"forecasts": [], "verdict": forecasts.verdict, "reason": forecasts.too_few, "problems": problems}
-        )
+        reply = {"answer": first, "forecasts": [], "verdict": forecasts.verdict, "reason": forecasts.too_few}
+        print_json({**reply, "problems": problems})
         return 1
     show_grounds(forecasts.grounds)
     say(f"No forecast: {forecasts.too_few}")
@@ -222,6 +224,7 @@ def _show_unfinished(forecasts: Forecasts, as_json: bool) -> int:
     if as_json:
         print_json(
             {
+                "answer": forecasts.line,
                 "groups": _groups(forecasts),
                 "forecasts": [record(forecast) for forecast in forecasts.made],
                 "topology": effects.to_dict("records") if effects is not None else None,
@@ -248,6 +251,7 @@ def _show_planned(forecasts: Forecasts, as_json: bool) -> int:
     if as_json:
         print_json(
             {
+                "answer": forecasts.line,
                 "forecasts": [record(forecast) for forecast in forecasts.planned],
                 "problems": _reasons(forecasts),
             }
@@ -276,6 +280,7 @@ def _show_scored(answer: Forecasts, as_json: bool) -> int:
         assert answer.effects is not None  # enough runs are finished
         print_json(
             {
+                "answer": [*lines_of_grounds(grounds), score_line(answer.summary)][0],
                 "groups": _groups(answer),
                 "scores": answer.scores.to_dict("records"), "summary": answer.summary.to_dict("records"),
                 "topology": answer.effects.to_dict("records"),
@@ -301,6 +306,7 @@ def _show_advice(advices: Advices, forecasts: Forecasts, *, as_json: bool) -> in
         reasons = [{"run": p.run, "reason": p.reason} for p in forecasts.faults]
         print_json(
             {
+                "answer": repr(advices).splitlines()[0],
                 "advice": [asdict(advice) for advice in advices.advice],
                 "verdict": forecasts.verdict,  # a sound run may be stopped, too, where that costs least
                 "problems": [*reasons, *listed(advices.grounds)],

@@ -29,9 +29,10 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
 
     with busy("merging"):
         store, renamed = merge([Store.open(path) for path in stores], out)
-    runs = sorted(store.features()["run"].astype(str).unique())
+    runs: list[str] = sorted(store.features()["run"].astype(str).unique())
     described = store.runs()
     groups = groups_of(pd.DataFrame({"run": runs}).merge(described, on="run", how="left"), store.metrics())
+    first = f"{out}: {len(runs):,} run{'s' * (len(runs) != 1)} of {len(stores):,} stores"
     if as_json:
         changed = [
             {"store": str(renaming.store), "run": renaming.run, "name": renaming.name} for renaming in renamed
@@ -40,11 +41,13 @@ def command(stores: tuple[Path, ...], out: Path, as_json: bool) -> int:
             {"label": group.label, "runs": list(group.runs)}
             for group in groups[: len(groups) * (len(groups) > 1)]
         ]
-        print_json({"store": str(out), "runs": runs, "groups": group_data, "renamed": changed})
+        print_json(
+            {"answer": first, "store": str(out), "runs": runs, "groups": group_data, "renamed": changed}
+        )
         return 0
     if line := said(groups):
         say(line)
-    click.echo(f"{out}: {len(runs):,} run{'s' * (len(runs) != 1)} of {len(stores):,} stores")
+    click.echo(first)
     for renaming in renamed:
         say(
             f"note: {renaming.run} of {renaming.store} is now {renaming.name}: another store also has a "

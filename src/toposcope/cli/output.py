@@ -92,12 +92,8 @@ def say(text: str, indent: str = "", *, err: bool = False) -> None:
 def show_first(analysis: Analysis) -> None:
     """Print the first screen of every study of an analysis."""
     width = min(shutil.get_terminal_size((_COLUMNS, 24)).columns, _COLUMNS)
-    if analysis.apart:
-        say(analysis.apart)
-        click.echo("")
-    for finding in analysis.shown_first:
-        click.echo(finding.as_text(width=width))
-        click.echo("")
+    click.echo(analysis.as_text(width=width))
+    click.echo("")
 
 
 def plain(value: object) -> object:

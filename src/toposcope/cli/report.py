@@ -57,6 +57,9 @@ def command(
 
     The folder is written completely or not at all. If --out contains anything but a report, the command
     refuses it.
+
+    The exit code is that of `toposcope analyze`: 1 when the page lists problems, such as a run that diverges
+    or needs attention, damaged checkpoints or repeated steps. It is 2 when no page was written.
     """
     from toposcope.api import report
 
@@ -79,11 +82,19 @@ def command(
         markdown = str(page.with_name("report.md"))
         notes = list(answer.analysis.notes)
         print_json(
-            {"page": str(page), "markdown": markdown, "groups": groups, "problems": problems, "notes": notes}
+            {
+                "answer": answer.line,
+                "verdict": answer.analysis.verdict,
+                "page": str(page),
+                "markdown": markdown,
+                "groups": groups,
+                "problems": problems,
+                "notes": notes,
+            }
         )
     else:
         show_first(answer.analysis)
         click.echo(f"open {page} (the same as Markdown: {page.with_name('report.md')})")
         for line in (*problems, *answer.analysis.notes):
             say(f"note: {line}")
-    return 1 if problems and targets is not None else 0
+    return 0 if answer.analysis.ok else 1

@@ -235,6 +235,7 @@ def show_sweep(
     if as_json:
         print_json(
             {
+                "answer": _sentence(report, out),
                 "store": str(out),
                 "measured": report.done,
                 "present": report.skipped,
@@ -246,15 +247,7 @@ def show_sweep(
             }
         )
         return
-    present = (
-        f", {report.skipped} {'was' if report.skipped == 1 else 'were'} there already"
-        if report.skipped
-        else ""
-    )
-    count = f"{report.done} measurement{'s' * (report.done != 1)} made{present}, {len(failed):,} failed"
-    faults = len(report.faults)
-    look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
-    click.echo(f"{out}: {count}, in {report.seconds:.1f} s{look}")
+    click.echo(_sentence(report, out))
     if failed:
         merged = together(
             (Observation(f.run, f.step, f.probe, f.note) for f in report.failures), lambda f: f.tensor
@@ -272,3 +265,15 @@ def show_sweep(
         print_table("The audit found", columns, rows)
     for problem in report.problems:
         click.echo(problem)
+
+
+def _sentence(report: SweepReport, out: Path) -> str:
+    """Return how many measurements were made, were there and failed, and that the audit found a fault."""
+    were = "was" if report.skipped == 1 else "were"
+    present = f", {report.skipped} {were} there already" if report.skipped else ""
+    made = (
+        f"{report.done} measurement{'s' * (report.done != 1)} made{present}, {len(report.failures):,} failed"
+    )
+    faults = len(report.faults)
+    look = f"; look at this first: the audit found {faults} fault{'s' * (faults != 1)}" if faults else ""
+    return f"{out}: {made}, in {report.seconds:.1f} s{look}"

@@ -92,8 +92,12 @@ def log_files(
 
     What a logger wrote in a folder of its own is one log: event files of TensorBoard and a run of MLflow are
     their folder; W&B and SwanLab keep nothing beside their own file that is a log. With `read`, the event
-    files below belong to a folder that was yielded.
+    files below belong to a folder that was yielded. The tables of a report are no logs.
     """
+    from toposcope.core.report_folder import is_report
+
+    if is_report(folder):
+        return
     try:
         listed = sorted(folder.iterdir())
     except OSError:

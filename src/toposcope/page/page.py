@@ -16,15 +16,14 @@ from toposcope.core.aside import OLD, beside
 from toposcope.core.drawing.rendering import TracedCurve
 from toposcope.core.errors import InputError
 from toposcope.core.legible import legible, shown
+from toposcope.core.report_folder import MARK, PAGE, is_report
 from toposcope.core.tabular import escape_markdown
 from toposcope.page._cited import cited
 from toposcope.page.glossary import FirstUses, anchor, defined
 from toposcope.page.parts import Page
 from toposcope.study.findings.summary import KINDS, WORDS
 
-PAGE = "index.html"
 TWIN = "report.md"
-_MARK = "<!-- toposcope report -->"
 
 
 _IN_A_URL = {"%": "%25", "#": "%23", '"': "'", "&": "&amp;", "\n": "%20", " ": "%20"}
@@ -53,10 +52,7 @@ def check_target(out: Path) -> None:
         When `out` is a file, or a folder with something else in it.
     """
     if out.is_dir():
-        page = out / PAGE
-        if not any(out.iterdir()) or (
-            page.is_file() and _MARK in page.read_text(encoding="utf-8", errors="replace")
-        ):
+        if not any(out.iterdir()) or is_report(out):
             return
         raise InputError(
             "the folder contains files that are not a report",
@@ -78,7 +74,7 @@ def _write_files(folder: Path, page: Page) -> None:
             (figures / f"{picture.name}.png").write_bytes(picture.png)
         for table in part.tables.values():
             table.csv(csvs / f"{table.name}.csv")
-    context = {"page": page, "mark": _MARK, "one": len(page.parts) == 1}
+    context = {"page": page, "mark": MARK, "one": len(page.parts) == 1}
     (folder / TWIN).write_text(_markdown().get_template("report.md").render(context), encoding="utf-8")
     context |= {"mark_words": FirstUses()}
     (folder / PAGE).write_text(_html().get_template("page.html").render(context), encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.roster import figures_of
 from toposcope.study.findings import Finding, Findings, words
-from toposcope.study.findings.summary import BAD, FirstScreen
+from toposcope.study.findings.summary import FirstScreen, common, without
 from toposcope.study.study import Study
 
 
@@ -84,6 +84,7 @@ class PagePart:
     lead: str
     view: SurfaceView | None = None
     aside: bool = False
+    group: str = ""
 
     @property
     def pointed(self) -> bool:
@@ -121,10 +122,27 @@ class Page:
         return tuple(part for part in self.parts if not part.aside) or self.parts
 
     @property
+    def screens(self) -> tuple[tuple[FirstScreen | None, tuple[tuple[PagePart, FirstScreen], ...]], ...]:
+        """For each group of runs what the first screens of its parts share, and each part with the rest."""
+        by_group: dict[str, list[PagePart]] = {}
+        for part in self.shown_first:
+            by_group.setdefault(part.group, []).append(part)
+        return tuple(map(_shared_screen, by_group.values()))
+
+    @property
     def headline(self) -> str:
         """The title of the first part with something wrong, else of the first part."""
-        wrong = [part for part in self.parts if any(check.mark == BAD for check in part.first.checks)]
+        wrong = [part for part in self.parts if part.first.wrong]
         return (wrong or self.parts)[0].first.title
+
+
+def _shared_screen(
+    parts: Sequence[PagePart],
+) -> tuple[FirstScreen | None, tuple[tuple[PagePart, FirstScreen], ...]]:
+    if len(parts) == 1:
+        return None, ((parts[0], parts[0].first),)
+    shared = common([part.first for part in parts])
+    return shared, tuple((part, without(part.first, shared)) for part in parts)
 
 
 def of_group(part: PagePart, label: str, number: int) -> PagePart:
@@ -145,6 +163,7 @@ def of_group(part: PagePart, label: str, number: int) -> PagePart:
     )
     return replace(
         part,
+        group=label,
         name=part.name + end,
         heading=f"{part.heading}: {label}",
         answers=tuple(replace(answer, picture=named(answer.picture)) for answer in part.answers),

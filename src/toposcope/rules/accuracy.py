@@ -20,6 +20,7 @@ class Accuracy(Rule):
 
     name = ACCURACY
     rate = "0 of 37 healthy runs at five readings (docs/check.md)"
+    next = "give the column of the loss"
     says = "this looks like an accuracy: it rises from A to B, within 0 to 1"
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:

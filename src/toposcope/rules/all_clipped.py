@@ -20,9 +20,8 @@ class AllClipped(CompanionRule):
     name = "all clipped"
     directions = (Direction.CLIPPED,)
     reads = ("loss", "clip_fraction")
-    rate = "docs/check.md, How often a policy's columns are right"
     says = "clipped share (COLUMN) rose from A to B since about step N"
-    remedy = "the policy moves too far in one update; lower the rate or the number of epochs"
+    next = "the policy moves too far in one update; lower the rate or the number of epochs"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return 90%."""
@@ -38,9 +37,8 @@ class AllTruncated(CompanionRule):
     name = "all truncated"
     directions = (Direction.TRUNCATED,)
     reads = ("loss", "clipped_ratio")
-    rate = AllClipped.rate
     says = "truncated share (COLUMN) rose from A to B since about step N"
-    remedy = "responses do not end; look at some of them, and at the limit of their length"
+    next = "responses do not end; look at some of them, and at the limit of their length"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return 90% where the median of all records that are 20 back is below a half."""

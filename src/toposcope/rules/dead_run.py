@@ -45,6 +45,7 @@ class DeadRun(Rule):
     level = STOP
     of_trend = False
     rate = "0 of 1,135 healthy runs of parameter_golf and of 37 others (benchmarks.check_rates)"
+    next = "go back to a checkpoint before that step"
     says = "the loss is exactly 0 since step N, and the gradient norm NaN: the weights are lost"
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:

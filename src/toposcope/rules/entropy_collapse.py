@@ -26,9 +26,8 @@ class EntropyCollapse(CompanionRule):
     directions = (Direction.ENTROPY,)
     reads = ("loss", "entropy")
     level = STOP
-    rate = "docs/check.md, How often a policy's columns are right"
     says = "entropy (COLUMN) fell from A to B since about step N"
-    remedy = "the policy no longer explores; go back to a checkpoint before it, with more entropy bonus or KL"
+    next = "the policy no longer explores; go back to a checkpoint before it, with more entropy bonus or KL"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return a twentieth of the level before; a density's entropy, of either sign, has no limit."""

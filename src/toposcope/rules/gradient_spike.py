@@ -23,7 +23,7 @@ FLOOR = 0.2
 
 
 class GradientSpike(Rule):
-    """The newest gradient norm against its prediction.
+    """The newest gradient norm is far above its prediction.
 
     A spike is held back for three gradients: it becomes an alarm if their level is high, else it is noticed,
     since a single odd batch causes a single odd gradient.

@@ -24,6 +24,8 @@ TOO_EARLY = "too early"
 """A reason that disappears with time; a watch does not report it."""
 NO_LOSS = "no loss"
 """The kind of a run without a finite loss."""
+UNREAD = "log"
+"""The kind of what is wrong with a run's log itself."""
 _NON_FINITE = "non-finite"
 """The audit's fault of weights that are not finite."""
 
@@ -118,7 +120,7 @@ def judge(
     """
     all_remarks = [*_of_counts(losses, lost, logged=logged), *once(remarks, replayed)]
     all_remarks += [_of_audit(finding, last_checkpoint) for finding in audit]
-    all_remarks += [Remark(LOOK, "log", None, text) for text in wrong]
+    all_remarks += [Remark(LOOK, UNREAD, None, text) for text in wrong]
     grounds = [remark for remark in all_remarks if remark.level != NOTICED]
     # A fault is said before that there are too few losses to look for others.
     grounds.sort(key=lambda remark: (-LEVELS.index(remark.level), remark.kind in (TOO_EARLY, NO_LOSS)))

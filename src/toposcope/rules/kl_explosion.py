@@ -35,9 +35,8 @@ class KLExplosion(CompanionRule):
     name = "KL explosion"
     directions = (Direction.KL, Direction.STEP_KL)
     reads = ("loss", "kl")
-    rate = "docs/check.md, How often a policy's columns are right"
     says = "KL (COLUMN) rose from A to B since about step N"
-    remedy = "look at the reward there; a lower rate or a larger KL coefficient holds the policy back"
+    next = "look at the reward there; a lower rate or a larger KL coefficient holds the policy back"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return the lower of the limits for a jump and for a rise; some estimators of KL are negative."""

@@ -14,7 +14,7 @@ import pandas as pd
 
 from toposcope.rules.accuracy import ACCURACY
 from toposcope.rules.rises import noise, scaled
-from toposcope.rules.rule import LOOK, JudgedRun, Remark, Rule
+from toposcope.rules.rule import HEALTH_RATE, LOOK, JudgedRun, Remark, Rule
 from toposcope.statistics.alarms.residuals import levels
 
 OVERFITTING, FAR_BELOW, SUDDEN_FALL = "overfitting", "far below held-out", "sudden fall"
@@ -51,7 +51,8 @@ class Overfitting(Rule):
     name = OVERFITTING
     kinds = (OVERFITTING, FAR_BELOW)
     reads = ("loss", "heldout_loss")
-    rate = "docs/forecasting-evidence.md, How often the health of a loss curve is right"
+    rate = HEALTH_RATE
+    next = "take an earlier checkpoint, or use more data or regularization"
     says = "the held-out loss rose from A at step N to B at step M, while the training loss fell from C to D"
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:
@@ -121,6 +122,7 @@ class SuddenFall(Rule):
     reads = ("loss", "learning_rate")
     unless = (ACCURACY,)
     rate = "0 of 1,172 healthy curves (docs/forecasting.md)"
+    next = "check whether batches are repeated, targets are in the input, or the data changed there"
     says = (
         "the loss fell from A at step N to B at step M, over 2.5 times as far as in any such stretch before"
     )

@@ -11,7 +11,7 @@ from toposcope.logs.remarks import PLATEAU
 from toposcope.rules.accuracy import ACCURACY
 from toposcope.rules.diverging import KINDS as RISES
 from toposcope.rules.rises import FEWEST, LEAST, WON
-from toposcope.rules.rule import LOOK, NOTICED, JudgedRun, Remark, Rule
+from toposcope.rules.rule import HEALTH_RATE, LOOK, NOTICED, JudgedRun, Remark, Rule
 
 FLAT = 0.005
 """A run whose loss surely falls by less than this share per doubling of steps is on a plateau."""
@@ -30,7 +30,8 @@ class Plateau(Rule):
 
     name = PLATEAU
     unless = (ACCURACY, *RISES)
-    rate = "docs/forecasting-evidence.md, How often the health of a loss curve is right"
+    rate = HEALTH_RATE
+    next = "lower the learning rate, or stop"
     says = "since step N the loss hardly moves: -0.1% +- 0.05% per doubling of steps"
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:

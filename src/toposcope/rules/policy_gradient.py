@@ -23,9 +23,8 @@ class PolicyGradient(CompanionRule):
     name = "gradient norm of the policy"
     directions = (Direction.GRADIENT,)
     reads = ("loss", "grad_norm")
-    rate = "docs/check.md, How often a policy's columns are right"
     says = "gradient norm (COLUMN) rose from A to B since about step N"
-    remedy = "look at the reward and the KL there; go on from a checkpoint before it, with a lower rate"
+    next = "look at the reward and the KL there; go on from a checkpoint before it, with a lower rate"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return four times the top of the range so far."""

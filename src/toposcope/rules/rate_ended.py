@@ -10,7 +10,7 @@ from toposcope.core.forms import step_text
 from toposcope.logs.remarks import RATE_ENDED
 from toposcope.logs.run import wanted_rows
 from toposcope.rules.rises import SHARES
-from toposcope.rules.rule import LOOK, STOP, JudgedRun, Remark, Rule
+from toposcope.rules.rule import HEALTH_RATE, LOOK, STOP, JudgedRun, Remark, Rule
 
 ENDED = 1e-3
 """A learning rate below this share of its peak has ended."""
@@ -34,7 +34,8 @@ class RateEnded(Rule):
     reads = ("learning_rate",)
     level = STOP
     of_trend = False
-    rate = "docs/forecasting-evidence.md, How often the health of a loss curve is right"
+    rate = HEALTH_RATE
+    next = "give the run a new schedule, or stop: it learns nothing more"
     says = "the learning rate has been 0 since step N; its peak was P"
 
     def judge(self, run: JudgedRun) -> Sequence[Remark]:

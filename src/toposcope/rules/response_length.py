@@ -22,9 +22,8 @@ class ResponseLength(CompanionRule):
     name = "response length"
     directions = (Direction.LENGTH,)
     reads = ("loss", "response_length")
-    rate = "docs/check.md, How often a policy's columns are right"
     says = "response length (COLUMN) fell from A to B since about step N"
-    remedy = "look at some responses, and at what rewards them"
+    next = "look at some responses, and at what rewards them"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return a fifth and five times the level before."""

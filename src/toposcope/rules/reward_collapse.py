@@ -32,9 +32,8 @@ class RewardCollapse(CompanionRule):
     name = "reward collapse"
     directions = (Direction.REWARD, Direction.MARGIN)
     reads = ("loss", "reward")
-    rate = "docs/check.md, How often a policy's columns are right"
     says = "reward (COLUMN) fell from A to B since about step N"
-    remedy = "go back to a checkpoint before it, with a lower rate or a larger KL coefficient"
+    next = "go back to a checkpoint before it, with a lower rate or a larger KL coefficient"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return the best level so far, less half of the gain or six spreads."""
@@ -65,9 +64,8 @@ class RewardWithoutSpread(CompanionRule):
     name = "reward without spread"
     directions = (Direction.REWARD, Direction.SPREAD)
     reads = ("loss", "reward", "reward_std")
-    rate = "docs/check.md, How often a policy's columns are right"
     says = "reward spread (COLUMN) fell from A to B since about step N"
-    remedy = "equal rewards teach nothing; look at the answers and at what rewards them"
+    next = "equal rewards teach nothing; look at the answers and at what rewards them"
 
     def limits(self, values: np.ndarray) -> Limits:
         """Return a twentieth of the spread before."""

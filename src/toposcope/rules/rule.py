@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "BACK", "BOTH", "LOOK", "NOTICED", "STOP", "JudgedRun", "LogRow", "LogRows", "Remark", "Rule", "Signal",
+    "BACK", "BOTH", "HEALTH_RATE", "LOOK", "NOTICED", "STOP", "JudgedRun", "LogRow", "LogRows", "Remark",
+    "Rule", "Signal",
 ]  # fmt: skip
 
 BACK, BOTH = "back", "both"
 """A rule looks back only, or judges a log from both sides."""
+HEALTH_RATE = (
+    "of 5,815 readings of healthy language models, 1 is grave (a plateau of a finished run) and 1 calls for "
+    "a look (docs/forecasting-evidence.md)"
+)
+"""How often the rules of the shape of a loss curve are wrong, all together."""
 
 
 class LogRow(NamedTuple):
@@ -107,7 +113,7 @@ class Rule:
     rest: ClassVar[int] = 20
     """For how many tests its alarm is silent after an alarm."""
     next: ClassVar[str] = "look at the data there"
-    """What to do after its alarm, in one clause; `{back}` becomes the last good step."""
+    """What to do about it, in one clause; `{back}` becomes the last good step."""
 
     def __init_subclass__(cls) -> None:
         """Refuse a rule that would never be asked."""

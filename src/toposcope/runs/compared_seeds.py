@@ -105,7 +105,7 @@ seeds against 4)
         return None if self.passed is None else self.passed.difference
 
     @property
-    def answer(self) -> str:
+    def verdict(self) -> str:
         """One of "better", "different", "no difference shown", "cannot tell", "same run", "too early"."""
         comparison = self.compared
         if comparison.parting is not None and comparison.parting.same:
@@ -133,7 +133,7 @@ seeds against 4)
         difference = self.decisive
         return (
             self.names[int(difference.value < 0)]
-            if self.answer == BETTER and difference is not None
+            if self.verdict == BETTER and difference is not None
             else None
         )
 
@@ -145,8 +145,8 @@ seeds against 4)
 
     def _line(self) -> str:
         first, second = self.names
-        comparison, answer, test = self.compared, self.answer, self.compared.test
-        if answer == SAME and comparison.parting is not None:
+        comparison, verdict, test = self.compared, self.verdict, self.compared.test
+        if verdict == SAME and comparison.parting is not None:
             return f"{first} and {second} are the same run: {_equal(comparison.parting)}"
         if test is not None and self._won_by_survivors:
             return self._survived(test)
@@ -156,15 +156,15 @@ seeds against 4)
         )
         if test is None:
             return f"one run of each cannot tell {question}: {self._ends()}"
-        if answer == EARLY:
+        if verdict == EARLY:
             return f"too early to say {question}: {self._progress()}"
         so_far = "" if comparison.ended else " so far"
-        if answer == DIFFERENT and self.decisive is not None:
+        if verdict == DIFFERENT and self.decisive is not None:
             at = comparison.at if comparison.ended or self.passed is None else self.passed.step
             difference = self._difference(self.decisive)
             where = f"the {self.column} of {second} at step {at:,.0f}"
             return f"{first} and {second} differ{so_far}: {where} is {difference}"
-        if answer == BETTER and self.decisive is not None:
+        if verdict == BETTER and self.decisive is not None:
             worse = first if self.best == second else second
             at = comparison.at if comparison.ended or self.passed is None else self.passed.step
             lower = self._difference(self.decisive, "lower")
@@ -219,11 +219,11 @@ seeds against 4)
     def lines(self) -> tuple[str, ...]:
         """The answer, then its ground, the tests on the way, the seeds that would show it, and its limits."""
         texts = [self.line]
-        if self.compared.parting is not None and self.answer != SAME:
+        if self.compared.parting is not None and self.verdict != SAME:
             texts.append(f"Same run? {_first_difference(self.compared.parting)}.")
-        if self.compared.test is not None and self.answer != SAME:
+        if self.compared.test is not None and self.verdict != SAME:
             texts += [*self._on_the_way(), *self._seeds(), self._ground(self.compared.test)]
-        elif self.answer == UNKNOWN:
+        elif self.verdict == UNKNOWN:
             texts.append(self._no_noise())
             texts.append(self._means())
         texts += [f"problem: {problem}" for problem in self.problems]
@@ -233,7 +233,7 @@ seeds against 4)
         comparison, first = self.compared, self.passed
         how = f"a group-sequential test at {len(INTERIM):,} steps, with an error rate of 5% in all"
         if not comparison.ended:
-            turned = f" A lead may not last: {TURNED}." if self.answer in _SHOWN else ""
+            turned = f" A lead may not last: {TURNED}." if self.verdict in _SHOWN else ""
             return [
                 (
                     f"On the way: {self._progress()}, so this is {how}; "
@@ -243,12 +243,12 @@ seeds against 4)
         if first is None or first.step >= comparison.at:
             return (
                 [f"On the way: this could not be said at an earlier step ({how})."]
-                if self.answer in _SHOWN
+                if self.verdict in _SHOWN
                 else []
             )
         name = self.names[int(first.difference.value < 0)]
         part = f"step {first.step:,.0f}, after {first.step / comparison.at:.0%} of the run"
-        difference = self.decisive if self.answer in _SHOWN else None
+        difference = self.decisive if self.verdict in _SHOWN else None
         if difference is not None and (difference.value < 0) == (first.difference.value < 0):
             return [f"On the way: this could be said at {part} ({how})."]
         was = f"{name} was better" if is_loss(self.column) else "the two differed"
@@ -260,12 +260,12 @@ seeds against 4)
 
     def _seeds(self) -> list[str]:
         comparison = self.compared
-        if comparison.needed is None or comparison.finds is None or self.answer == EARLY:
+        if comparison.needed is None or comparison.finds is None or self.verdict == EARLY:
             return []
         k, m = (len(values) for values in comparison.values)
         size, finds = (f"{value:.2g}" for value in (comparison.needed.difference, comparison.finds))
         these = f"{k} against {m:,} seeds show a difference of {finds}"
-        if self.answer in _SHOWN or comparison.needed.difference == 0:
+        if self.verdict in _SHOWN or comparison.needed.difference == 0:
             return [f"Seeds: {these} or more in 4 of 5 comparisons."]
         wanted = _many(comparison.needed.seeds)
         low, high = _many(comparison.needed.low), _many(comparison.needed.high)
@@ -343,7 +343,7 @@ seeds against 4)
         from toposcope.core.observations import Finding
 
         test = "Welch's t" if self.decisive is not None and self.decisive.welch else "Student's t"
-        return (Finding("better", self.answer, self.to_dict(), test=test, left_out=self.problems),)
+        return (Finding("better", self.verdict, self.to_dict(), test=test, left_out=self.problems),)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw every run and each mean, less the mean of the first recipe, by step; return the axes."""
@@ -351,7 +351,7 @@ seeds against 4)
 
         comparison = self.compared
         sides = dict(zip(self.names, comparison.losses, strict=True))
-        at = None if self.passed is None or self.answer not in _SHOWN else self.passed.step
+        at = None if self.passed is None or self.verdict not in _SHOWN else self.passed.step
         return draw_recipes(sides, comparison.steps, at, ax)
 
     def figure(self) -> Figure:
@@ -366,7 +366,7 @@ seeds against 4)
         """Return everything as plain data."""
         comparison = self.compared
         return {
-            "compared": "losses", "line": self.line, "ok": self.ok, "answer": self.answer,
+            "compared": "losses", "answer": self.line, "ok": self.ok, "verdict": self.verdict,
             "better": self.best, "column": self.column,
             "step": comparison.at, "horizon": comparison.horizon, "ended": comparison.ended,
             "runs": self.table.to_dict("records"),

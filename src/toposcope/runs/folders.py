@@ -67,10 +67,13 @@ def contents_of_folder(
 
 def _without_log(path: str, error: SourceError) -> SourceError:
     """Return the error of a folder without a log; of a tracker's own data it says what opens them."""
+    from toposcope.core.report_folder import is_report, not_an_input
     from toposcope.files.blobs import LocalBlob
     from toposcope.logs.unread import packed_log
 
     place = Path(path)
+    if is_report(place):
+        return SourceError(not_an_input(place))
     if (place / ".aim").is_dir():
         return SourceError(f"{path}: is a repository of aim, which its own package reads", remedy=_OF_AIM)
     archives = (path for path in sorted(place.glob("*.zip")) if path.is_file())

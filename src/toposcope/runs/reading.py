@@ -333,7 +333,11 @@ def read_source(path: str, name: str, reading: Reading, *, logs: bool = True) ->
         return planned_beside(log_at(path, name, reading), place)
     if (place / MANIFEST).is_file():
         return log_of_store(path)
+    from toposcope.core.report_folder import is_report, not_an_input
     from toposcope.sources import open_series
+
+    if is_report(place):
+        raise InputError(not_an_input(place))
 
     try:
         series = open_series(path, step_pattern=reading.step_pattern, logs=logs)

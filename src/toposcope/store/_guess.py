@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from toposcope.core import LOG_FILES, WEIGHT_FILES
+from toposcope.core.report_folder import is_report, not_an_input
 from toposcope.core.wording import command, free_place
 from toposcope.store.manifest import MANIFEST
 
@@ -22,6 +23,8 @@ def what_else(path: Path) -> str:
     if not path.exists():
         example = command("weights", "SERIES", out=path)
         return f"{path} does not exist; a store is made with: {example}"
+    if is_report(path):
+        return not_an_input(path)
     below = sorted(manifest.parent for manifest in path.glob(f"*/{MANIFEST}"))
     if below:
         return f"{path} is not a store, but holds {'one' if len(below) == 1 else 'some'}: " + ", ".join(

@@ -22,6 +22,7 @@ from toposcope.runs.reading import listed, sources_of
 from toposcope.runs.without import as_names, refuse_unknown, without_runs
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
+from toposcope.study.findings.summary import FirstScreen, common, together, without
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.own import PARTS, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
@@ -205,6 +206,12 @@ class Analysis:
         return shown or self.all_findings
 
     @property
+    def line(self) -> str:
+        """The answer in one line: the headline of the first findings with a fault, else of the first."""
+        wrong = [findings for findings in self.shown_first if findings.first.wrong]
+        return (wrong or self.shown_first)[0].headline
+
+    @property
     def verdict(self) -> str:
         """The verdict on the worst run by its log, in the words of `check`."""
         on = [findings["on"] for findings in self.all_findings if "on" in findings]
@@ -215,6 +222,11 @@ class Analysis:
         """Whether a run needs a look or should stop, a run is odd, or a checkpoint is damaged."""
         odd = any(findings.wrong is not None for findings in self.all_findings)
         return odd or self.verdict != ALL_RIGHT
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong with a run or a checkpoint, and no input was left out or repaired."""
+        return not self.wrong and not self.problems
 
     @property
     def losses_tell(self) -> bool:
@@ -285,7 +297,8 @@ class Analysis:
         tables = {name: self.table(name).to_dict("records") for name in parts}
         groups = [{"label": group.label, "runs": list(group.runs)} for group in self.groups]
         remarks = {"problems": list(self.problems), "notes": list(self.notes), "read": list(self.read)}
-        return {"groups": groups, "findings": found_data, **tables, "verdict": self.verdict, **remarks}
+        answer = {"answer": self.line, "verdict": self.verdict}
+        return {**answer, "groups": groups, "findings": found_data, **tables, **remarks}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the correlation of innovations of what the verdict judges, and return the axes."""
@@ -293,15 +306,22 @@ class Analysis:
 
         return draw_verdict(self.studies[0], ax)
 
+    def as_text(self, *, width: int = words.WIDTH) -> str:
+        """Return the first screens for a terminal: one for each group of runs, a part for each subject."""
+        by_group: dict[str, list[tuple[str, FirstScreen]]] = {}
+        for findings in self.shown_first:
+            by_group.setdefault(findings.group, []).append((findings.heading, findings.first))
+        first = [textwrap.fill(self.apart, width)] if self.apart else []
+        return "\n\n".join([*first, *(together(screens, width=width) for screens in by_group.values())])
+
     def __repr__(self) -> str:
-        """Return the first screen of each study, at most 15 lines of 80 columns."""
-        first = [textwrap.fill(self.apart, words.WIDTH)] if self.apart else []
-        return "\n\n".join([*first, *(findings.as_text(width=words.WIDTH) for findings in self.shown_first)])
+        """Return the first screens in 80 columns."""
+        return self.as_text()
 
     def _repr_html_(self) -> str:
         first = f"<p><strong>{html.escape(self.apart)}</strong></p>" if self.apart else ""
         lead, *others = self.shown_first
-        text_shown = lead._repr_html_() + "".join(f"<p>{html.escape(o.first.title)}</p>" for o in others)
+        text_shown = lead._repr_html_() + "".join(_beside_html(o, lead) for o in others)
         table = verdict_table(self.studies[0])
         if len(table.rows) > _ROWS:
             table = replace(table, rows=table.rows[:_ROWS], sections=())
@@ -379,6 +399,16 @@ def analysis_of(
         for place in (0, 1)
     )
     return Analysis(studies, wholes if len(wholes) < len(studies) else ())
+
+
+def _beside_html(findings: Findings, lead: Findings) -> str:
+    """Return for a notebook what findings say beyond those that lead, after the heading of their subject."""
+    if findings.group != lead.group:
+        return f"<p>{html.escape(findings.first.title)}</p>"
+    own = without(findings.first, common([lead.first, findings.first]))
+    checks = "; ".join(f"{check.name}: {check.text}" for check in own.checks)
+    said = " ".join(filter(None, (own.title, checks)))
+    return f"<p>{html.escape(findings.heading)}: {html.escape(said)}</p>"
 
 
 def _places(given: Sequence[Any]) -> tuple[str, ...]:

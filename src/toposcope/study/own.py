@@ -19,7 +19,18 @@ PARTS = (
     "forecasts", "forecast_effects",
 )  # fmt: skip
 """The names of the tables that every analysis has."""
-_TAKEN = (*PARTS, "groups", "findings", "verdict", "problems", "read", "true_rates", "true_rates_of", "all")
+_TAKEN = (
+    *PARTS,
+    "answer",
+    "groups",
+    "findings",
+    "verdict",
+    "problems",
+    "read",
+    "true_rates",
+    "true_rates_of",
+    "all",
+)
 """Names that no subject's table may have: `analyze --json` has these fields."""
 
 Declared = TypeVar("Declared", "SubjectTable", Question)

@@ -125,7 +125,7 @@ class Resumption:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain JSON."""
         return {
-            "run": self.run, "step": self.step, "verdict": self.verdict, "line": self.line,
+            "run": self.run, "step": self.step, "verdict": self.verdict, "answer": self.line,
             "writer": self.writer, "compared_with": self.compared, "sampled": self.sampled,
             "earlier": self.earlier,
             "facets": [

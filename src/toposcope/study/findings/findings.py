@@ -166,7 +166,7 @@ class Findings:
         mark = MARKS[question, finding.strength]
         if question == "sound" and mark == GOOD and not finding.numbers["audited"]:
             mark = OPEN
-        return CheckLine(mark, name, self.said(finding).check)
+        return CheckLine(mark, name, self.said(finding).check, of_subject=question == "beyond")
 
     def _to_do(self) -> tuple[str, str]:
         """Return the one thing to do, after its question: the lead's remedy, else that of the first check."""
@@ -185,6 +185,11 @@ class Findings:
         return "", NOTHING
 
     @property
+    def heading(self) -> str:
+        """The heading of its subject on a page."""
+        return (self.declared or subject_of(self.subject)).heading
+
+    @property
     def headline(self) -> str:
         """The one line that a busy person can act on."""
         return self.first.title
@@ -196,7 +201,7 @@ class Findings:
             "group": self.group,
             "without": list(self.without),
             "target": self.target,
-            "headline": self.headline,
+            "answer": self.headline,
             "first": self.first.as_data(),
             "answers": [
                 {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import re
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 GOOD, BAD, OPEN, NONE, SOME = "OK", "!!", "--", "no", "yes"
@@ -25,11 +26,15 @@ _NARROW = 60
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """One check: its mark (one of the five above), what was checked, and what was seen."""
+    """One check: its mark (one of the five above), what was checked, and what was seen.
+
+    It may be `of_subject`: about what was measured of the runs and not about the runs themselves.
+    """
 
     mark: str
     name: str
     text: str
+    of_subject: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,11 @@ class FirstScreen:
     """The question of the finding whose remedy is `next`; "" where nothing has to be done."""
 
     @property
+    def wrong(self) -> bool:
+        """Whether a check has found something wrong."""
+        return any(check.mark == BAD for check in self.checks)
+
+    @property
     def to_do(self) -> tuple[str, str]:
         """What to do next, as a sentence that continues "Next:", and the command at its end or ""."""
         sentence, command = _command(self.next)
@@ -61,16 +71,23 @@ class FirstScreen:
 
     def as_text(self, *, width: int = 80) -> str:
         """Return it for a terminal: sentences are wrapped, a command stays on one line."""
-        lines = [*_filled(self.title, width), ""]
+        return "\n".join([*_filled(self.title, width), "", *self._lines(width), *self._next_lines(width)])
+
+    def _lines(self, width: int) -> list[str]:
+        """Return its checks, and what was left out."""
+        lines: list[str] = []
         wide = width >= _NARROW
         for check in self.checks:
             first = f"{check.mark:<{_MARK}}" + (f"{check.name:<{_NAME}}" if wide else f"{check.name}  ")
             lines += _filled(check.text, width, first, " " * (_MARK + _NAME if wide else _MARK))
         if self.left_out:
             lines += _filled(self.left_out, width, "Left out: ", "    ")
+        return lines
+
+    def _next_lines(self, width: int) -> list[str]:
         to_do, command = self.to_do
-        lines += _filled(to_do, width, "Next: ", "    ")
-        return "\n".join([*lines, *([f"    {command}"] if command else [])])
+        sentence = _filled(to_do, width, "Next: ", "    ") if to_do else []
+        return [*sentence, *([f"    {command}"] if command else [])]
 
     def as_html(self) -> str:
         """Return it for a notebook: about ten lines."""
@@ -93,6 +110,61 @@ class FirstScreen:
         checks = [{"mark": check.mark, "name": check.name, "text": check.text} for check in self.checks]
         shown = {"title": self.title, "checks": checks, "next": self.next, "left_out": self.left_out}
         return {**shown, "about": self.about}
+
+
+def common(screens: Sequence[FirstScreen]) -> FirstScreen:
+    """Return what all of some first screens say; what differs is empty."""
+    first, *others = screens
+    same = {
+        name: getattr(first, name) if all(getattr(o, name) == getattr(first, name) for o in others) else ""
+        for name in ("title", "next", "left_out")
+    }
+    of_runs = [check for check in first.checks if not check.of_subject]
+    checks = tuple(check for check in of_runs if all(check in other.checks for other in others))
+    return FirstScreen(same["title"], checks, same["next"], same["left_out"], first.about)
+
+
+def without(screen: FirstScreen, shared: FirstScreen) -> FirstScreen:
+    """Return what a first screen says beyond what is shared."""
+    return FirstScreen(
+        "" if shared.title else screen.title,
+        tuple(check for check in screen.checks if check not in shared.checks),
+        "" if shared.next else screen.next,
+        "" if shared.left_out else screen.left_out,
+        screen.about,
+    )
+
+
+def together(screens: Sequence[tuple[str, FirstScreen]], *, width: int = 80) -> str:
+    """Return the first screens of several subjects on the same runs as one; what all say is said once.
+
+    >>> trained, alone = CheckLine("OK", "training", "the loss fell"), CheckLine("--", "odd runs", "one run")
+    >>> old = CheckLine("no", "topology", "adds nothing", of_subject=True)
+    >>> new = CheckLine("--", "topology", "not known: 1 checkpoint", of_subject=True)
+    >>> one, other = (FirstScreen("A trained.", (trained, part), "Go on.") for part in (old, new))
+    >>> print(together([("Weights", one), ("Optimiser", other)]))
+    A trained.
+    <BLANKLINE>
+    OK  training      the loss fell
+    <BLANKLINE>
+    Weights
+    no  topology      adds nothing
+    <BLANKLINE>
+    Optimiser
+    --  topology      not known: 1 checkpoint
+    <BLANKLINE>
+    Next: go on.
+    """
+    if len(screens) == 1:
+        return screens[0][1].as_text(width=width)
+    shared = common([screen for _, screen in screens])
+    blocks = [_filled(shared.title, width), shared._lines(width)]
+    for heading, screen in screens:
+        own = without(screen, shared)
+        title = _filled(own.title, width)
+        blocks.append([heading, *title, *own._lines(width), *own._next_lines(width)])
+    blocks.append(shared._next_lines(width))
+    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _command(text: str) -> tuple[str, str]:

@@ -172,7 +172,7 @@ def _roles(part: pd.DataFrame, numbers: Iterable[Key]) -> Iterator[str]:
 
 
 class ContentFault(Alarm):
-    """Raises one alarm for all checks of content that fail at a checkpoint."""
+    """A check of the content of a matrix or head fails at a checkpoint; all that fail are one alarm."""
 
     test = "content"
     next = "read the file again, and go back{back} if the result is the same"

@@ -48,7 +48,7 @@ LABELS = {
 
 
 class TensorGrowth(Alarm):
-    """QK and OV products, norms of tensors and largest rows, over the last 4, 8 and 16 checkpoints."""
+    """A QK or OV product, a tensor's norm or its largest row grew or fell far in 4, 8 or 16 checkpoints."""
 
     test = "growth"
     next = "check what moves this tensor (learning rate, weight decay, clipping), or go back{back}"

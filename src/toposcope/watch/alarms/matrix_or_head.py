@@ -33,7 +33,9 @@ Key = tuple[str, int, str]
 
 
 class MatrixOrHead(Alarm):
-    """Updates, largest rows, spectral entropies, QK and OV products: each less the move of its kind.
+    """A number of one matrix or head moved as the others of its kind did not.
+
+    It is an update, a largest row, a spectral entropy, or a QK or OV product, less the move of its kind.
 
     Where the optimiser's moments are kept, also the update that they make and its rate: these jump before the
     weights do.

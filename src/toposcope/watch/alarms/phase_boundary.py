@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PhaseBoundary(Alarm):
-    """The online detector of bends, over the planned checkpoints.
+    """The online detector finds a bend of a feature, over the planned checkpoints.
 
     A bend is noticed and is no alarm, so the detector has a rate of its own: 5% of runs without a bend. Of a
     share of the alarms' rate its simulated series could never reach the threshold.

@@ -11,7 +11,7 @@ from toposcope.watch.alarms.base import Alarm, Alert, OtherRuns, SeenCheckpoint,
 
 
 class SiblingBand(Alarm):
-    """The loss at each checkpoint against those of at least three other seeds of the same model.
+    """The loss at a checkpoint is above the band of at least three other seeds of the same model.
 
     Each checkpoint is judged once, when three other seeds have reached its step. The journal records which
     were judged, because what the other seeds have by then depends on the time.

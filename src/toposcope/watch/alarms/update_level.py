@@ -34,7 +34,7 @@ GATE = 0.1
 
 
 class UpdateLevel(Alarm):
-    """Updates over the learning rate, of the model and of every matrix, against the median of their past."""
+    """The updates of the model or of a matrix, over the learning rate, are far off their past median."""
 
     test = "update level"
     next = "check what scales the updates: schedule, clipping, loss scale, frozen parameters"

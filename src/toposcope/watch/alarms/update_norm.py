@@ -14,7 +14,7 @@ POWERS = (0.5, 1.0)
 
 
 class UpdateNorm(Alarm):
-    """The norm of the whole update, divided by its learning rate, against its own history.
+    """The norm of the whole update, divided by its learning rate, is far above its own history.
 
     The distance between checkpoints may change, so the norm is divided by the number of updates and by its
     root; only what is too large by both is one.
