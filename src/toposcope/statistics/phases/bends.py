@@ -32,24 +32,28 @@ The constants here and in `phases.curves` were set on 51 even steps, while looki
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from toposcope.core.compiling import inner_kernel, kernel
+from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
 from toposcope.statistics.phases.curves import LEAST_SEGMENT, Design, Span, shape_rows
 from toposcope.statistics.phases.noise import (
     PERSISTENCE,
     VARIANCE,
+    Fit,
     calmed,
-    orthonormal,
-    rest,
+    exponentials,
+    fitted,
+    logarithms,
+    part,
     sizes,
     subtract,
-    weights,
+    total,
     whitened,
 )
 
@@ -73,6 +77,8 @@ _EVEN = np.array([0, 3, 7, 10])
 """Noise models, a few of each kind, for the first placement of a change."""
 _MOST_STILL = 0.8
 """If more than this share of changes is exactly zero, there is no noise to compare with."""
+_AT_ONCE = 200_000
+"""Values of waves and shapes under several noise models that are whitened together, a megabyte or two."""
 _TINY, _LEAST = 1e-12, 1e-14
 """Smallest powers and shares, so that logarithms and quotients stay finite."""
 
@@ -189,11 +195,10 @@ def _placed_evenly(
     change: np.ndarray, given: np.ndarray, shapes: np.ndarray, grid: tuple[Any, ...], noise: tuple[Any, ...]
 ) -> int:
     """Return the likeliest shape, given all trends, for noise of constant size without clipping."""
-    trend, gentle, (factor, log_det) = grid[0], grid[2], noise
-    mean = np.concatenate((given, trend))
-    rows, added = np.concatenate((mean, change[None])), np.concatenate((gentle, shapes))
-    _, table = _beside(rows, added, len(gentle), factor, log_det, _EVEN)
-    return int(np.argmax(_likelihoods(table, table.max())))
+    trend, gentle, factor, log_det = grid[0], grid[2], noise[0][_EVEN], noise[1][_EVEN]
+    fit = fitted(np.concatenate((given, trend, change[None])), factor, log_det)
+    _, table = _beside(fit, np.concatenate((gentle, shapes)), len(gentle), factor, VARIANCE[_EVEN])
+    return int(np.argmax(_likelihoods(exponentials(table - table.max()))))
 
 
 def near_spans(first: int, end: int, n: int) -> np.ndarray:
@@ -230,159 +235,114 @@ def _judged(
     z, level = change / sigma, change.cumsum()
     reach = max(level.max(), 0.0) - min(level.min(), 0.0)
     trend, given, shapes, gentle = trend / sigma, given / sigma, shapes / sigma, gentle / sigma
-    smooth = np.concatenate((trend, given, waves / sigma, shared / sigma, z[None]))
-    rough = weights(smooth, factor, log_det)
-    best = factor[rough.argmax()]
-    left, variance = _left(smooth, best)
-    z = calmed(z, left, best)
+    rough = fitted(
+        np.concatenate((trend, given, waves / sigma, shared / sigma, z[None])), factor, log_det
+    )
+    weight = rough.likelihoods
+    likeliest = int(weight.argmax())
+    variance, best = rough.variance(likeliest), factor[likeliest]
+    z = calmed(z, rough.left[likeliest], best)
     count, remainder = _needed(
         whitened(trend, best), whitened(curves / sigma * reach, best), _NEGLIGIBLE * variance
     )
     mean = np.concatenate((given, trend[:count]))
-    rows, added = np.concatenate((mean, z[None])), np.concatenate((gentle, shapes))
-    plain = weights(rows, factor, log_det)
-    wanted = (plain > plain.max() - _LIKELY) | (rough > rough.max() - _LIKELY)
-    without, table = _beside(rows, added, len(gentle), factor, log_det, wanted.nonzero()[0])
-    gain, bare, likely, profile, persistence = _mixture(without, table, table.max())
-    place, model = int(profile.argmax()), int(likely.argmax())
+    fit, added = fitted(np.concatenate((mean, z[None])), factor, log_det), np.concatenate((gentle, shapes))
+    plain = fit.likelihoods
+    models = ((plain > plain.max() - _LIKELY) | (weight > weight.max() - _LIKELY)).nonzero()[0]
+    without, table = _beside(fit.under(models), added, len(gentle), factor[models], VARIANCE[models])
+    gain, bare, likely, profile = _mixture(without, table)
+    place, model = int(profile.argmax()), int(models[likely.argmax()])
     beyond = np.concatenate((mean, gentle[:_FIRST_WAVES], shapes[place : place + 1], z[None]))
-    _, spread = _left(beyond, factor[model])
+    spread = fitted(beyond, factor[model : model + 1], log_det[model : model + 1]).variance(0)
+    persistence = total(likely * PERSISTENCE[models])
     return gain, bare, place, persistence, count, remainder / variance, sigma, model, spread, profile
 
 
-@kernel
-def _mixture(without, table, top):  # type: ignore[no-untyped-def]
-    """Return T, T without waves, the weight of each noise model, the profile, and the mean persistence."""
-    likely, shapes = np.zeros(len(table)), table.shape[2]
-    for g in range(len(table)):
-        for k in range(table.shape[1]):
-            for d in range(shapes):
-                likely[g] += np.exp(table[g, k, d] - top)
-    whole = persistence = 0.0
-    for g in range(len(table)):
-        whole += likely[g]
-    for g in range(len(table)):
-        likely[g] /= whole
-        persistence += likely[g] * PERSISTENCE[g]
-    profile = _likelihoods(table, top)
-    for d in range(shapes):
-        profile[d] = top + np.log(profile[d])
-    pair = np.empty(2)
-    for i in range(2):
-        count = table.shape[1] if i == 0 else 1
-        pair[i] = _log_sum(table, count) - np.log(np.float64(shapes)) - _log_sum(without, count)
-    return pair[0], pair[1], likely, profile, persistence
+def _mixture(without: np.ndarray, table: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
+    """Return T, T without waves, the weight of each noise model, and the profile."""
+    top, (models, _, shapes) = table.max(), table.shape
+    relative = exponentials(table - top)
+    likely = relative.reshape(models, -1).cumsum(axis=1)[:, -1]
+    profile = top + logarithms(_likelihoods(relative))
+    gain = top + math.log(total(relative)) - math.log(shapes) - _log_sum(without)
+    bare = _log_sum(table[:, :1]) - math.log(shapes) - _log_sum(without[:, :1])
+    return gain, bare, likely / total(likely), profile
 
 
-@inner_kernel
-def _log_sum(table, count):  # type: ignore[no-untyped-def]
-    """Return the log of the summed likelihoods of the first `count` amplitudes."""
-    top, whole = -np.inf, 0.0
-    for g in range(len(table)):
-        for k in range(count):
-            for d in range(table.shape[2]):
-                top = max(top, table[g, k, d])
-    for g in range(len(table)):
-        for k in range(count):
-            for d in range(table.shape[2]):
-                whole += np.exp(table[g, k, d] - top)
-    return top + np.log(whole)
+def _log_sum(table: np.ndarray) -> float:
+    """Return the log of the summed likelihoods."""
+    top = table.max()
+    return float(top + math.log(total(exponentials(table - top))))
 
 
-@kernel
-def _likelihoods(table, top):  # type: ignore[no-untyped-def]
-    """Return the summed likelihoods of each shape, relative to that of `top`."""
-    out = np.zeros(table.shape[2])
-    for d in range(len(out)):
-        for g in range(len(table)):
-            for k in range(table.shape[1]):
-                out[d] += np.exp(table[g, k, d] - top)
-    return out
+def _likelihoods(relative: np.ndarray) -> np.ndarray:
+    """Return the summed likelihoods of each shape."""
+    return np.asarray(relative.reshape(-1, relative.shape[2]).sum(axis=0))
 
 
-@kernel
-def _spread_of_logs(sigma):  # type: ignore[no-untyped-def]
+def _spread_of_logs(sigma: np.ndarray) -> float:
     """Return the standard deviation of the logarithms."""
-    mean = squares = 0.0
-    for i in range(len(sigma)):
-        mean += np.log(sigma[i])
-    mean /= len(sigma)
-    for i in range(len(sigma)):
-        squares += (np.log(sigma[i]) - mean) ** 2
-    return np.sqrt(squares / len(sigma))
+    logs = logarithms(sigma)
+    apart = logs - total(logs) / len(logs)
+    return math.sqrt(total(apart * apart) / len(logs))
 
 
-@kernel
-def _left(rows, factor):  # type: ignore[no-untyped-def]
-    """Return the residual of the last row on the others, whitened, and its variance."""
-    white = whitened(rows, factor)
-    basis, left = white[:-1], white[-1]
-    free = rows.shape[1] - orthonormal(basis)[0]
-    rest(left, basis)
-    return left, max(np.dot(left, left) / max(free, 1), 1e-300)
-
-
-@kernel
-def _beside(mean, added, count, factor, log_det, models):  # type: ignore[no-untyped-def]
+def _beside(
+    fit: Fit, added: np.ndarray, count: int, factor: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the log likelihoods of the series given the means, and given each shape as well.
 
-    The last row of `mean` is the series, the first `count` rows of `added` are gentle waves, the others the
-    shapes. The first table is (models, amplitudes, 1), the second (models, amplitudes, shapes); both are -inf
-    for noise that is not in `models`. The rise of a shape has a normal prior with `_RISE` standard deviations
-    of a change.
+    The first `count` rows of `added` are gentle waves, the others the shapes. The first table is (models,
+    amplitudes), the second (models, amplitudes, shapes). The rise of a shape has a normal prior with `_RISE`
+    standard deviations of a change.
     """
-    n = mean.shape[1]
-    plain = np.full((len(factor), len(AMPLITUDES), 1), -np.inf)
-    out = np.full((len(factor), len(AMPLITUDES), len(added) - count), -np.inf)
-    for g in models:
-        variance = VARIANCE[g]
-        white = whitened(mean, factor[g])
-        basis, left = white[:-1], white[-1]
-        rank, volume = orthonormal(basis)
-        rest(left, basis)
-        both = whitened(added, factor[g])
-        both -= (both @ basis.T) @ basis
-        waves, rows = both[:count], both[count:]
-        power, turn = np.linalg.eigh(waves @ waves.T)
-        unit = turn.T @ waves
-        for i in range(count):
-            power[i] = max(power[i], _TINY)
-            root = np.sqrt(power[i])
-            for t in range(n):
-                unit[i, t] /= root
-        whole, free, along = np.dot(left, left), n - rank, unit @ left
-        room, dot, part = np.zeros(len(rows)), rows @ left, rows @ unit.T
-        squared = part * part
-        for d in range(len(rows)):
-            for t in range(n):
-                room[d] += rows[d, t] * rows[d, t]
-        taken, turned = np.empty(count), np.empty(count)
-        for k in range(len(AMPLITUDES)):
-            logs = gone = 0.0
-            for i in range(count):
-                size = 1.0 + AMPLITUDES[k] ** 2 * variance * power[i]
-                taken[i] = 1.0 - 1.0 / size
-                turned[i] = taken[i] * along[i]
-                logs += np.log(size)
-                gone += turned[i] * along[i]
-            base = log_det[g] + volume + logs
-            less = max(whole - gone, _LEAST * whole)
-            plain[g, k, 0] = -0.5 * (base + free * np.log(max(less, 1e-300)))
-            hidden, moved = squared @ taken, part @ turned
-            for d in range(len(rows)):
-                own_room, towards = max(room[d] - hidden[d], 0.0), dot[d] - moved[d]
-                weight = _RISE * _RISE * variance * own_room
-                gone = towards * towards / max(own_room, 1e-300) * weight / (1.0 + weight)
-                squares = max(less - gone, _LEAST * whole)
-                out[g, k, d] = -0.5 * (base + np.log(1.0 + weight) + free * np.log(max(squares, 1e-300)))
-    return plain, out
+    at_once = max(_AT_ONCE // added.size, 1)
+    blocks = [slice(first, first + at_once) for first in range(0, len(factor), at_once)]
+    tables = [_beside_some(fit.under(block), added, count, factor[block], variance[block]) for block in blocks]
+    return np.concatenate([plain for plain, _ in tables]), np.concatenate([table for _, table in tables])
+
+
+def _beside_some(
+    fit: Fit, added: np.ndarray, count: int, factor: np.ndarray, variance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tables of some models, all at once."""
+    both = whitened(added, factor)
+    both -= (both @ fit.basis.swapaxes(1, 2)) @ fit.basis
+    waves, rows, left = both[:, :count], both[:, count:], fit.left[:, :, None]
+    power, turn = np.linalg.eigh(waves @ waves.copy().swapaxes(1, 2))
+    power = np.maximum(power, _TINY)
+    unit = (turn.swapaxes(1, 2) @ waves) / np.sqrt(power)[:, :, None]
+    along, dot, across = unit @ left, rows @ left, rows @ unit.swapaxes(1, 2)
+    room = (rows * rows).cumsum(axis=2)[:, :, -1]
+    size = 1.0 + (AMPLITUDES**2 * variance[:, None])[:, :, None] * power[:, None]
+    taken = 1.0 - 1.0 / size
+    turned = taken * along[:, None, :, 0]
+    gone = (turned * along[:, None, :, 0]).cumsum(axis=2)[:, :, -1]
+    base = fit.volume[:, None] + logarithms(size).cumsum(axis=2)[:, :, -1]
+    least = _LEAST * fit.squares[:, None]
+    less = np.maximum(fit.squares[:, None] - gone, least)
+    free = fit.free[:, None, None]
+    plain = -0.5 * (base + free[:, 0] * logarithms(np.maximum(less, 1e-300)))
+    own_room = np.maximum(room[:, None] - ((across * across)[:, None] @ taken[..., None])[..., 0], 0.0)
+    towards = dot[:, None, :, 0] - (across[:, None] @ turned[..., None])[..., 0]
+    weight = (_RISE * _RISE * variance)[:, None, None] * own_room
+    gone_too = towards * towards / np.maximum(own_room, 1e-300) * weight / (1.0 + weight)
+    squares = np.maximum(np.maximum(less[..., None] - gone_too, least[..., None]), 1e-300)
+    return plain, -0.5 * (base[..., None] + logarithms(1.0 + weight) + free * logarithms(squares))
+
+
+def _needed(trend: np.ndarray, powers: np.ndarray, bound: float) -> tuple[int, float]:
+    """Return how many trends (at least two) leave at most `bound` of every power law, and what they leave.
+
+    Both are changed in place.
+    """
+    part(trend[None], len(trend))
+    count, most = _count_needed(trend, powers, bound)
+    return int(count), float(most)
 
 
 @kernel
-def _needed(trend, powers, bound):  # type: ignore[no-untyped-def]
-    """Return how many trends (at least two) leave at most `bound` of every power law, and what they leave."""
-    basis, left = trend.copy(), powers.copy()
-    orthonormal(basis)
+def _count_needed(basis, left, bound):  # type: ignore[no-untyped-def]
     count, most = 0, 0.0
     for j in range(len(basis)):
         count, most = j + 1, 0.0

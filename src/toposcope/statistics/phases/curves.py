@@ -73,7 +73,7 @@ class Design:
 
     def rows(self, spans: Sequence[Span]) -> np.ndarray:
         """Return the changes of bends and ramps that rise by 1 at `spans`, (spans, n)."""
-        return np.asarray(shape_rows(_as_array(spans), self.clock, self.at))
+        return shape_rows(_as_array(spans), self.clock, self.at)
 
     @property
     def given(self) -> tuple[Any, ...]:
@@ -168,13 +168,18 @@ def edges(span: Span, n: int) -> tuple[int, ...]:
     return first + cut, end - cut
 
 
-@kernel
-def shape_rows(spans, clock, at):  # type: ignore[no-untyped-def]
+def shape_rows(spans: np.ndarray, clock: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Return the changes (k, n) of bends and ramps that rise by 1 at `spans`."""
+    out = np.zeros((len(spans), len(clock)))
+    _fill(spans, clock, at, out)
+    return out
+
+
+@kernel
+def _fill(spans, clock, at, out):  # type: ignore[no-untyped-def]
     n = len(clock)
-    out = np.zeros((len(spans), n))
     for d in range(len(spans)):
-        first, end = spans[d]
+        first, end = spans[d, 0], spans[d, 1]
         if end >= n:
             for i in range(first, n):
                 out[d, i] = clock[i]
@@ -183,10 +188,10 @@ def shape_rows(spans, clock, at):  # type: ignore[no-untyped-def]
             before = 1.0 / (1.0 + np.exp(-(at[0] - middle) / width))
             for i in range(n):
                 level = 1.0 / (1.0 + np.exp(-(at[i + 1] - middle) / width))
-                out[d, i], before = level - before, level
+                out[d, i] = level - before
+                before = level
         total = 0.0
         for i in range(n):
             total += out[d, i]
         for i in range(n):
             out[d, i] /= total
-    return out
