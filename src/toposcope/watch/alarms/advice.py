@@ -20,7 +20,7 @@ def next_step(test: str, good: int | None, compared: Sequence[str] = ()) -> str:
     'stop, and resume from step 300: this checkpoint is unusable'
     """
     if (rule := rule_of_companions(test)) is not None:
-        return rule.remedy
+        return rule.next
     advice = next((alarm.next for alarm in alarms() if alarm.test == test), Alarm.next)
     how = ""
     if compared:
