@@ -41,7 +41,7 @@ import numpy as np
 
 from toposcope.core.compiling import kernel
 from toposcope.core.threads import row_blocks, run_blocks
-from toposcope.statistics.phases.curves import LEAST_SEGMENT, Design, Span, shape_rows
+from toposcope.statistics.phases.curves import LEAST_SEGMENT, Design, Span, shape_rows, span_array
 from toposcope.statistics.phases.noise import (
     PERSISTENCE,
     VARIANCE,
@@ -50,8 +50,8 @@ from toposcope.statistics.phases.noise import (
     exponentials,
     fitted,
     logarithms,
-    part,
     sizes,
+    squares_of,
     subtract,
     total,
     whitened,
@@ -61,6 +61,7 @@ LEAST_POINTS = 16
 """The fewest changes of a series from which trends, waves and a bend can be distinguished."""
 AMPLITUDES = np.array([0.0, 1.0, 4.0, 16.0, 64.0, 256.0, 1024.0])
 """Amplitudes of gentle waves, in standard deviations of one change; the first means no wave."""
+_SQUARED = AMPLITUDES**2
 _FIRST_TRENDS, _FIRST_WAVES = 4, 6
 """The trends and waves removed before the noise is measured; more would leave too little at the ends."""
 _ONCE = 5
@@ -195,24 +196,20 @@ def _placed_evenly(
     change: np.ndarray, given: np.ndarray, shapes: np.ndarray, grid: tuple[Any, ...], noise: tuple[Any, ...]
 ) -> int:
     """Return the likeliest shape, given all trends, for noise of constant size without clipping."""
-    trend, gentle, factor, log_det = grid[0], grid[2], noise[0][_EVEN], noise[1][_EVEN]
-    fit = fitted(np.concatenate((given, trend, change[None])), factor, log_det)
-    _, table = _beside(fit, np.concatenate((gentle, shapes)), len(gentle), factor, VARIANCE[_EVEN])
+    trend, gentle, (factor, log_det) = grid[0], grid[2], noise
+    fit = fitted(np.concatenate((given, trend, change[None])), factor[_EVEN], log_det[_EVEN])
+    _, table = _beside(fit, np.concatenate((gentle, shapes)), len(gentle), factor[_EVEN], VARIANCE[_EVEN])
     return int(np.argmax(_likelihoods(exponentials(table - table.max()))))
 
 
 def near_spans(first: int, end: int, n: int) -> np.ndarray:
     """Return the spans around one, (k, 2): bends, or ramps of other lengths and positions."""
     reach = 3 if end >= n else max((end - first) // 4, 1)
-    stride = max(reach // 3, 1)
-    a, b = (np.arange(at - reach, at + reach + 1, stride) for at in (first, end))
-    if end >= n:
-        b = b[b == end]
-    wide = b - a[:, None] >= LEAST_SEGMENT if end < n else np.ones((len(a), len(b)), bool)
-    inside = (a >= LEAST_SEGMENT) & (a <= n - LEAST_SEGMENT)
-    before = b <= (n - LEAST_SEGMENT if end < n else end)
-    at = np.nonzero(inside[:, None] & before & wide)
-    return np.stack((a[at[0]], b[at[1]]), axis=1)
+    around = range(-reach, reach + 1, max(reach // 3, 1))
+    starts = [first + by for by in around if LEAST_SEGMENT <= first + by <= n - LEAST_SEGMENT]
+    ends = [end] if end >= n else [end + by for by in around if end + by <= n - LEAST_SEGMENT]
+    least = 0 if end >= n else LEAST_SEGMENT
+    return span_array([(a, b) for a in starts for b in ends if b - a >= least])
 
 
 def _judged(
@@ -235,15 +232,13 @@ def _judged(
     z, level = change / sigma, change.cumsum()
     reach = max(level.max(), 0.0) - min(level.min(), 0.0)
     trend, given, shapes, gentle = trend / sigma, given / sigma, shapes / sigma, gentle / sigma
-    rough = fitted(
-        np.concatenate((trend, given, waves / sigma, shared / sigma, z[None])), factor, log_det
-    )
+    rough = fitted(np.concatenate((trend, given, waves / sigma, shared / sigma, z[None])), factor, log_det)
     weight = rough.likelihoods
     likeliest = int(weight.argmax())
     variance, best = rough.variance(likeliest), factor[likeliest]
     z = calmed(z, rough.left[likeliest], best)
     count, remainder = _needed(
-        whitened(trend, best), whitened(curves / sigma * reach, best), _NEGLIGIBLE * variance
+        rough.basis[likeliest], len(trend), whitened(curves / sigma * reach, best), _NEGLIGIBLE * variance
     )
     mean = np.concatenate((given, trend[:count]))
     fit, added = fitted(np.concatenate((mean, z[None])), factor, log_det), np.concatenate((gentle, shapes))
@@ -298,7 +293,11 @@ def _beside(
     """
     at_once = max(_AT_ONCE // added.size, 1)
     blocks = [slice(first, first + at_once) for first in range(0, len(factor), at_once)]
-    tables = [_beside_some(fit.under(block), added, count, factor[block], variance[block]) for block in blocks]
+    if len(blocks) == 1:
+        return _beside_some(fit, added, count, factor, variance)
+    tables = [
+        _beside_some(fit.under(block), added, count, factor[block], variance[block]) for block in blocks
+    ]
     return np.concatenate([plain for plain, _ in tables]), np.concatenate([table for _, table in tables])
 
 
@@ -312,39 +311,43 @@ def _beside_some(
     power, turn = np.linalg.eigh(waves @ waves.copy().swapaxes(1, 2))
     power = np.maximum(power, _TINY)
     unit = (turn.swapaxes(1, 2) @ waves) / np.sqrt(power)[:, :, None]
-    along, dot, across = unit @ left, rows @ left, rows @ unit.swapaxes(1, 2)
-    room = (rows * rows).cumsum(axis=2)[:, :, -1]
-    size = 1.0 + (AMPLITUDES**2 * variance[:, None])[:, :, None] * power[:, None]
+    along, dot, across = (unit @ left)[..., 0], (rows @ left)[..., 0], rows @ unit.swapaxes(1, 2)
+    size = 1.0 + (_SQUARED * variance[:, None])[:, :, None] * power[:, None]
     taken = 1.0 - 1.0 / size
-    turned = taken * along[:, None, :, 0]
-    gone = (turned * along[:, None, :, 0]).cumsum(axis=2)[:, :, -1]
+    turned = taken * along[:, None]
+    hidden, moved = (across * across)[:, None] @ taken[..., None], across[:, None] @ turned[..., None]
+    gone = (turned * along[:, None]).cumsum(axis=2)[:, :, -1]
     base = fit.volume[:, None] + logarithms(size).cumsum(axis=2)[:, :, -1]
-    least = _LEAST * fit.squares[:, None]
-    less = np.maximum(fit.squares[:, None] - gone, least)
-    free = fit.free[:, None, None]
-    plain = -0.5 * (base + free[:, 0] * logarithms(np.maximum(less, 1e-300)))
-    own_room = np.maximum(room[:, None] - ((across * across)[:, None] @ taken[..., None])[..., 0], 0.0)
-    towards = dot[:, None, :, 0] - (across[:, None] @ turned[..., None])[..., 0]
-    weight = (_RISE * _RISE * variance)[:, None, None] * own_room
-    gone_too = towards * towards / np.maximum(own_room, 1e-300) * weight / (1.0 + weight)
-    squares = np.maximum(np.maximum(less[..., None] - gone_too, least[..., None]), 1e-300)
-    return plain, -0.5 * (base[..., None] + logarithms(1.0 + weight) + free * logarithms(squares))
-
-
-def _needed(trend: np.ndarray, powers: np.ndarray, bound: float) -> tuple[int, float]:
-    """Return how many trends (at least two) leave at most `bound` of every power law, and what they leave.
-
-    Both are changed in place.
-    """
-    part(trend[None], len(trend))
-    count, most = _count_needed(trend, powers, bound)
-    return int(count), float(most)
+    less = np.maximum(fit.squares[:, None] - gone, _LEAST * fit.squares[:, None])
+    plain = -0.5 * (base + fit.free[:, None] * logarithms(np.maximum(less, 1e-300)))
+    table, room = hidden[..., 0], squares_of(both)[:, count:].copy()
+    _tabulate(table, moved[..., 0], dot, room, base, less, fit.squares, fit.free, _RISE * _RISE * variance)
+    return plain, table
 
 
 @kernel
-def _count_needed(basis, left, bound):  # type: ignore[no-untyped-def]
+def _tabulate(table, moved, dot, room, base, less, whole, free, prior):  # type: ignore[no-untyped-def]
+    """Put each shape's likelihood in the table, in the place of the part of its power that waves hide."""
+    models, amplitudes, shapes = table.shape
+    for g in range(models):
+        for k in range(amplitudes):
+            for d in range(shapes):
+                own_room, towards = max(room[g, d] - table[g, k, d], 0.0), dot[g, d] - moved[g, k, d]
+                weight = prior[g] * own_room
+                gone = towards * towards / max(own_room, 1e-300) * weight / (1.0 + weight)
+                squares = max(less[g, k] - gone, _LEAST * whole[g])
+                log_volume = base[g, k] + np.log(1.0 + weight)
+                table[g, k, d] = -0.5 * (log_volume + free[g] * np.log(max(squares, 1e-300)))
+
+
+@kernel
+def _needed(basis, trends, left, bound):  # type: ignore[no-untyped-def]
+    """Return how many trends (at least two) leave at most `bound` of every power law, and what they leave.
+
+    The first rows of the orthonormal `basis` are the trends. They are taken out of `left` in place.
+    """
     count, most = 0, 0.0
-    for j in range(len(basis)):
+    for j in range(trends):
         count, most = j + 1, 0.0
         for p in range(len(left)):
             subtract(basis[j], left[p])

@@ -73,16 +73,17 @@ class Design:
 
     def rows(self, spans: Sequence[Span]) -> np.ndarray:
         """Return the changes of bends and ramps that rise by 1 at `spans`, (spans, n)."""
-        return shape_rows(_as_array(spans), self.clock, self.at)
+        return shape_rows(span_array(spans), self.clock, self.at)
 
     @property
     def given(self) -> tuple[Any, ...]:
         """The arguments of the kernels: the spans, everything of the steps, and of the noise."""
         grid = self.trend, self.waves, self.gentle, self.curves, self.shapes, self.clock, self.at, self.logs
-        return _as_array(self.spans), grid, (self.factor, self.log_det)
+        return span_array(self.spans), grid, (self.factor, self.log_det)
 
 
-def _as_array(spans: Sequence[Span]) -> np.ndarray:
+def span_array(spans: Sequence[Span]) -> np.ndarray:
+    """Return spans as an array (k, 2)."""
     return np.array(spans, np.int64).reshape(-1, 2)
 
 

@@ -119,9 +119,9 @@ def _whiten(rows, factor, given, output, out):  # type: ignore[no-untyped-def]
 class Fit:
     """A series under several noise models, given means: whitened, and with the means taken out.
 
-    `basis` (models, k, n) are the means, orthonormal or 0; `left` (models, n) is what they leave of the series,
-    `squares` (models,) its sum of squares over `free` degrees of freedom, and `volume` (models,) the log
-    determinant of noise and means.
+    `basis` (models, k, n) are the means, orthonormal or 0; `left` (models, n) is what they leave of the
+    series, `squares` (models,) its sum of squares over `free` degrees of freedom, and `volume` (models,) the
+    log determinant of noise and means.
     """
 
     basis: np.ndarray
@@ -130,7 +130,7 @@ class Fit:
     free: np.ndarray
     volume: np.ndarray
 
-    def under(self, models: np.ndarray) -> Fit:
+    def under(self, models: np.ndarray | slice) -> Fit:
         """Return the fit under some of the models."""
         return Fit(
             self.basis[models], self.left[models], self.squares[models], self.free[models],
@@ -231,43 +231,63 @@ def total(values: np.ndarray) -> float:
     return float(values.cumsum()[-1])
 
 
+def squares_of(rows: np.ndarray) -> np.ndarray:
+    """Return the sum of squares of each row (..., n), in its order."""
+    out = np.empty(rows.shape[:-1])
+    _squares(rows.reshape(-1, rows.shape[-1]), out.reshape(-1))
+    return out
+
+
+@kernel
+def _squares(rows, out):  # type: ignore[no-untyped-def]
+    last = len(rows) - 1
+    for a in range(0, len(rows), 4):  # a sum waits for its previous value, so four are made side by side
+        b, c, d = min(a + 1, last), min(a + 2, last), min(a + 3, last)
+        first = second = third = fourth = 0.0
+        for t in range(rows.shape[1]):
+            first += rows[a, t] * rows[a, t]
+            second += rows[b, t] * rows[b, t]
+            third += rows[c, t] * rows[c, t]
+            fourth += rows[d, t] * rows[d, t]
+        out[a] = first
+        out[b], out[c], out[d] = second, third, fourth
+
+
 def sizes(change: np.ndarray, rows: np.ndarray, clock: np.ndarray, logs: np.ndarray) -> np.ndarray:
     """Return the size of each change (n,), with geometric mean 1: a power of the step times a smoother."""
     n = len(change)
     sigma, width = np.ones(n), max(n // 5, 6)
-    series = np.concatenate((rows, change[None]))
+    series, at = np.concatenate((rows, change[None])), _centred(logs[1:-1])
+    x, y = clock[:-1], clock[1:]
+    squares, middle, root = total(at * at), logs[:-1] + logs[1:], np.sqrt(x * x + y * y)
     by_chance = _SPREAD_OF_ROOT / (1.2 * width)
     for _ in range(2):
-        size = _contrasts(series, sigma, clock)
+        left = _residual(series / sigma) * sigma
+        size = np.abs(left[1:] * x - left[:-1] * y) / root  # of the contrasts of neighbours
         floor = _FLOOR * median(size)
         if not floor > 0:
             return np.ones(n)
-        slope = _growth(size, floor, logs)
+        slope = _growth(logarithms(size + floor), at, squares)
+        size = np.sqrt(size * exponentials(-slope * at))
         sigma = _centred(2.0 * logarithms(_smoothed(size, width) + 1e-300))
         spread = total(sigma * sigma) / n
         sigma *= max(1.0 - by_chance / max(spread, 1e-300), 0.0)
-        sigma += slope * 0.5 * (logs[:-1] + logs[1:])
+        sigma += slope * 0.5 * middle
         sigma = exponentials(_centred(sigma))
     return sigma
 
 
-def _contrasts(series: np.ndarray, sigma: np.ndarray, clock: np.ndarray) -> np.ndarray:
-    """Return the size of each contrast of neighbours (n - 1,) in what the other rows leave of the last."""
-    scaled = series / sigma
-    part(scaled[None], len(scaled) - 1)
-    left, x, y = scaled[-1] * sigma, clock[:-1], clock[1:]
-    return np.abs(left[1:] * x - left[:-1] * y) / np.sqrt(x * x + y * y)
+def _residual(rows: np.ndarray) -> np.ndarray:
+    """Return what the other rows leave of the last; `rows` is changed."""
+    part(rows[None], len(rows) - 1)
+    return rows[-1]
 
 
-def _growth(size: np.ndarray, floor: float, logs: np.ndarray) -> float:
-    """Return the power of the step by which the sizes grow; leave the root of each size without it."""
-    at, log_size = _centred(logs[1 : len(size) + 1]), logarithms(size + floor)
+def _growth(log_size: np.ndarray, at: np.ndarray, squares: float) -> float:
+    """Return the power of the step by which sizes grow, from their logs and those of the steps."""
     log_size = np.maximum(log_size, median(log_size) - _DEEPEST)
-    squares = total(at * at)
     slope = total(at * log_size) / squares
-    slope *= max(1.0 - _SPREAD / squares / max(slope * slope, 1e-300), 0.0)
-    np.sqrt(size * exponentials(-slope * at), out=size)
-    return slope
+    return slope * max(1.0 - _SPREAD / squares / max(slope * slope, 1e-300), 0.0)
 
 
 def _centred(values: np.ndarray) -> np.ndarray:
