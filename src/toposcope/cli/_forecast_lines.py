@@ -223,7 +223,7 @@ def score_line(answer: Forecasts, summary: pd.DataFrame) -> str:
 
     first = summary[(summary["cut"] == summary["cut"].min()) & (summary["n"] > 0)].set_index("method")
     if not len(first):
-        return "No run to forecast: every run has ended."
+        return f"No run to forecast: {answer.all_ended}."
     leading = first.iloc[0]
     last = first["mean_relative"].get(LastValue.name)
     beside = f" (the last value: {last:.2%})" if last is not None and last == last else ""

@@ -84,11 +84,9 @@ def _follows(curve: Curve, plan: Schedule) -> bool:
 
 def where_it_ends(forecast: Forecast) -> str:
     """Return where a forecast says that a run ends, and how sure it is."""
-    if forecast.status == "failed":
-        return f"cannot be forecast: {forecast.reason}"
+    if forecast.status == "failed" or forecast.not_yet:
+        return f"cannot be forecast{' yet' * bool(forecast.not_yet)}: {forecast.not_yet or forecast.reason}"
     final, low, high = near(forecast.final, forecast.low, forecast.high)
-    if forecast.not_yet:
-        return f"cannot be forecast yet: {forecast.not_yet}"
     if forecast.status == "unhealthy":
         within = f" ({low} to {high})" if forecast.bounded else ""
         return f"would end near {final} without this problem{within}"
@@ -96,10 +94,8 @@ def where_it_ends(forecast: Forecast) -> str:
         return f"may end near {final} (no interval)"
     if forecast.status == "no plan":
         sure = f"right in {forecast.coverage}" if forecast.measured else "coverage not measured"
-        return (
-            f"may end between {low} and {high} without a plan of the learning rate (near {final} if the "
-            f"rate stays as it is; {sure})"
-        )
+        between = f"may end between {low} and {high} without a plan of the learning rate"
+        return f"{between} (near {final} if the rate stays as it is; {sure})"
     if not forecast.measured:
         return f"may end near {final} ({low} to {high}; coverage not measured)"
     return f"should end near {final} ({chance(forecast.level)}: {low} to {high})"

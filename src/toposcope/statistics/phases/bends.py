@@ -235,7 +235,9 @@ def _judged(
     z, level = change / sigma, change.cumsum()
     reach = max(level.max(), 0.0) - min(level.min(), 0.0)
     trend, given, shapes, gentle = trend / sigma, given / sigma, shapes / sigma, gentle / sigma
-    rough = fitted(np.concatenate((trend, given, waves / sigma, shared / sigma, z[None])), factor, log_det)
+    rough = fitted(
+        np.concatenate((trend, given, waves / sigma, shared / sigma, z[None])), factor, log_det
+    )
     weight = rough.likelihoods
     likeliest = int(weight.argmax())
     variance, best = rough.variance(likeliest), factor[likeliest]
@@ -296,9 +298,7 @@ def _beside(
     """
     at_once = max(_AT_ONCE // added.size, 1)
     blocks = [slice(first, first + at_once) for first in range(0, len(factor), at_once)]
-    tables = [
-        _beside_some(fit.under(block), added, count, factor[block], variance[block]) for block in blocks
-    ]
+    tables = [_beside_some(fit.under(block), added, count, factor[block], variance[block]) for block in blocks]
     return np.concatenate([plain for plain, _ in tables]), np.concatenate([table for _, table in tables])
 
 
