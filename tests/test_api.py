@@ -220,8 +220,8 @@ def test_a_table_gets_a_page_of_its_own(frame, tmp_path):
 def test_a_forecast_prints_a_line_for_each_run(frame):
     made = ts.forecast(frame, horizon=6000)
     assert list(made.table.columns[:2]) == ["run", "method"]
-    assert [line.split(":")[0] for line in repr(made).splitlines()] == ["r0", "r1", "r2"]
-    assert made._repr_html_().startswith("<p><strong>r0: final loss")
+    assert [line.split(" may end ")[0] for line in repr(made).splitlines()] == ["r0", "r1", "r2"]
+    assert made._repr_html_().startswith("<p><strong>r0 may end between")
     assert isinstance(made.plot(), matplotlib.axes.Axes)
     advised = made.advise(1e12, tokens_per_step=64)
     assert [line.split(":")[0] for line in repr(advised).splitlines()] == ["r0", "r1", "r2"]
@@ -235,7 +235,7 @@ def test_a_forecast_prints_a_line_for_each_run(frame):
 def test_finished_runs_are_scored_from_python_as_by_the_command(frame, tmp_path, capsys):
     frame = frame.rename(columns={"loss": "nll"})
     made = ts.forecast(frame, rename={"nll": "loss"}, cuts=[0.5], methods=[LastValue()])
-    assert repr(made).startswith("no run to forecast: every run is finished; .summary says how well")
+    assert repr(made).startswith("no run to forecast: 3 runs are taken as ended where their logs end")
     frame.to_csv(tmp_path / "runs.csv", index=False)
     command = ["forecast", str(tmp_path / "runs.csv"), "--rename", "nll=loss", "--cuts", "0.5", "--json"]
     with pytest.raises(SystemExit, match="0"):

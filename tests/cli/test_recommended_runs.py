@@ -142,9 +142,9 @@ def test_a_log_without_a_plan_in_python(place: Path) -> None:
     losses = [2 + 5 / step**0.5 for step in range(1, 201)]
     Path("a.log").write_text("\n".join(f"step {n} loss {loss:.4f}" for n, loss in enumerate(losses, 1)))
     said = repr(ts.forecast("a.log"))
-    assert "every run is finished" not in said
+    assert "every run has ended" not in said
     assert "give `horizon` STEP for a forecast" in said
-    assert repr(ts.forecast("a.log", horizon=400)).startswith("a: final loss ")
+    assert repr(ts.forecast("a.log", horizon=400)).startswith("a may end ")
 
 
 def test_a_folder_of_runs_that_was_meant_as_a_store(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,7 @@ def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
     assert code == 0
     assert printed.out.splitlines()[0] == "no alarm in 2 checkpoints of 1 run"
     assert "run step 20 measured (" in printed.out
+    assert printed.out.splitlines()[-1] == f"store: {tmp_path / 'store'}"
     _save(tmp_path / "run", 30)
     code, printed = _watch(
         capsys, tmp_path / "store", "--once", "--rest", 0, "--json", "--features", "updates"
@@ -79,6 +80,15 @@ def test_once_answers_first_and_goes_on_from_the_store(tmp_path, capsys):
     told = json.loads(printed.out)
     assert (code, told["answer"], told["alarms"]) == (0, "no alarm in 3 checkpoints of 1 run", [])
     assert [event["step"] for event in told["events"] if event["kind"] == "measured"] == [30]
+
+
+def test_one_look_at_a_file_is_what_check_is_for(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.log").write_text(jsonl(falling()))
+    code, printed = _watch(capsys, "train.log", "--once")
+    assert code == 2
+    assert printed.err.endswith("for one look at a file: toposcope check train.log\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.log"]
 
 
 @pytest.mark.parametrize(("share", "nice"), [((), [10]), (("--cpu-share", "1"), [])])

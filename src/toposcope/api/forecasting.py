@@ -172,7 +172,7 @@ def forecast(
         cuts=tuple(cuts), level=level, quiet=quiet, planned=tuple(planned), schedule=plan,
         groups=runs.groups if len(runs.groups) > 1 and not planned else (),
         judgements=_Judgements(tuple(curves), judge), trendless=runs.trendless,
-        damaged=frozenset(run for run, audit in audits.items() if audit.faulty),
+        damaged=frozenset(run for run, audit in audits.items() if audit.faulty), all_finished=finished,
     )  # fmt: skip
 
 

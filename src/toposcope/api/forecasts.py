@@ -41,7 +41,7 @@ class Forecasts:
     `groups` are groups of runs that do not belong together; it is empty if all do. No run is forecast or
     scored from another group (`parts` has the forecasts of each group). `trendless` are runs whose loss has
     no trend, such as that of a policy: a forecast does not apply to them. `damaged` are the runs of which the
-    audit of their checkpoints found a fault.
+    audit of their checkpoints found a fault. `all_finished` is true if the reader says that every run ended.
     """
 
     unfinished: tuple[Curve, ...]
@@ -60,6 +60,7 @@ class Forecasts:
     judgements: Mapping[str, Judgement] = field(default_factory=dict)
     trendless: tuple[Problem, ...] = ()
     damaged: frozenset[str] = frozenset()
+    all_finished: bool = False
 
     @property
     def apart(self) -> str:
@@ -183,6 +184,20 @@ class Forecasts:
     def at_end(self) -> tuple[Curve, ...]:
         """The runs, if each has reached its stated end; else none."""
         return self.own if all(curve.ended for curve in self.own) else ()
+
+    @property
+    def all_ended(self) -> str:
+        """Why no run is forecast: each has ended, or is taken as ended because its last step is unknown."""
+        unstated = sum(not curve.stated for curve in self.ended)
+        if self.all_finished or not unstated:
+            return "every run has ended"
+        who = "1 run is" if unstated == 1 else f"{unstated:,} runs are"
+        end = "its log ends, because its" if unstated == 1 else "their logs end, because their"
+        goes_on = "it goes on" if unstated == 1 else "they go on"
+        return (
+            f"{who} taken as ended where {end} last step is unknown; "
+            f"give {option('horizon')} STEP if {goes_on}"
+        )
 
     @property
     def _shown(self) -> Sequence[Curve]:
@@ -320,6 +335,7 @@ class Forecasts:
 
     def _lines(self) -> list[str]:
         from toposcope.forecasting.base import NO_TREND
+        from toposcope.forecasting.ends import where_it_ends
 
         lines = [
             f"{ground.level}: {run}: {ground.named}"
@@ -331,12 +347,10 @@ class Forecasts:
             if forecast.status in ("failed", NO_TREND):
                 lines.append(f"{forecast.run}: no forecast: {forecast.reason}")
                 continue
-            if forecast.not_yet:
-                lines.append(f"{forecast.run}: cannot be forecast yet: {forecast.not_yet}")
-                continue
-            lines.append(f"{forecast.run}: {_ending(forecast)}, by {forecast.method}")
+            by = "" if forecast.not_yet else f", by {forecast.method}"
+            lines.append(f"{forecast.run} {where_it_ends(forecast)}{by}")
         if len(lines) == wrong:
-            scored = "every run is finished; .summary says how well each is forecast from the others"
+            scored = f"{self.all_ended}; .summary says how well each is forecast from the others"
             lines.append(f"no run to forecast: {self.too_few or scored}")
         return lines
 
@@ -346,18 +360,6 @@ class Forecasts:
             return answered(repr(self), self.table, self.plot if len(self.table) else None)
         shown = self.table[["run", "method", "final_loss", "low", "high"]].round(4)
         return answered(repr(self), shown, self.plot)
-
-
-def _ending(forecast: Forecast) -> str:
-    """Return the final loss with its interval; the range leads where a decay may still come."""
-    if not forecast.bounded:
-        return f"final loss {forecast.final:.4g} [no interval]"
-    if forecast.status == "no plan":
-        return (
-            f"final loss {forecast.low:.4g} to {forecast.high:.4g} without a plan of the learning rate "
-            f"({forecast.final:.4g} if the rate stays as it is; {forecast.coverage})"
-        )
-    return f"final loss {forecast.final:.4g} [{forecast.low:.4g}, {forecast.high:.4g}], {forecast.coverage}"
 
 
 def nothing_ends(curves: Sequence[Curve]) -> str:

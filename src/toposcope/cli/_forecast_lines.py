@@ -38,12 +38,10 @@ def record(made: Forecast) -> dict[str, object]:
 
 
 def show_lines(curves: Sequence[Curve], made: Mapping[str, Forecast], siblings: int) -> None:
-    """Print one line per run: value, interval, method and its data; shared reasons are printed once."""
-    lines = [(c.run, _value(made[c.run]), f"{_source(made[c.run])}; {_seen(c)}") for c in curves]
-    widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
+    """Print a sentence per run: value, interval, method and its data; shared reasons are printed once."""
     shared, reasons = _reasons([made[curve.run] for curve in curves])
-    for curve, (run, value, source) in zip(curves, lines, strict=True):
-        say(f"{run:{widths[0]}}  {value:{widths[1]}}  {source}")
+    for curve in curves:
+        say(f"{curve.run} {_ending(made[curve.run])}; {_seen(curve)}")
         if reasons[curve.run]:
             say(sentences(reasons[curve.run]), "  ")
     if shared:
@@ -84,22 +82,15 @@ def _seen(curve: Curve) -> str:
     return f"{curve.last / curve.horizon:.0%} seen"
 
 
-def _value(forecast: Forecast) -> str:
+def _ending(forecast: Forecast) -> str:
+    """Return where a run ends, by which method; why it cannot be forecast stands in a line of its own."""
+    from toposcope.forecasting.ends import where_it_ends
+
     if not math.isfinite(forecast.final):
-        return "no forecast"
+        return "cannot be forecast"
     if forecast.not_yet:
         return "cannot be forecast yet"
-    if not forecast.bounded:
-        return f"{forecast.final:.4g} [no interval]"
-    if (
-        forecast.status == "no plan"
-    ):  # the range to quote leads: the number alone holds only if no decay comes
-        return (
-            f"{forecast.low:.4g} to {forecast.high:.4g} ({forecast.final:.4g} if the learning rate "
-            f"stays as it is)"
-        )
-    bounds = f"[{forecast.low:.4g}, {forecast.high:.4g}]"
-    return f"{forecast.final:.4g} {bounds}" + ("" if forecast.measured else f" {forecast.coverage}")
+    return f"{where_it_ends(forecast)}, by {_source(forecast)}"
 
 
 def _source(forecast: Forecast) -> str:
@@ -196,9 +187,10 @@ def _reached(curve: Curve) -> str:
     return f"nothing to forecast: {curve.run} has reached its last step ({where})"
 
 
-def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> None:
+def show_scores(answer: Forecasts, summary: pd.DataFrame) -> None:
     """Print how well finished runs were forecast from the others, in one line and as tables."""
-    say(score_line(summary))
+    say(score_line(answer, summary))
+    largest, level = answer.largest, answer.level
     rows = [
         (
             row["method"], f"{row['cut']:.0%}", f"{row['mae']:.3g}", f"{row['mean_relative']:.2%}",
@@ -225,13 +217,13 @@ def show_scores(summary: pd.DataFrame, largest: pd.DataFrame, level: float) -> N
         say(f"{title}: {reason}", "  ")
 
 
-def score_line(summary: pd.DataFrame) -> str:
-    """Return that all runs have ended, and the first cut's errors: the default's and the last value's."""
+def score_line(answer: Forecasts, summary: pd.DataFrame) -> str:
+    """Return why no run is forecast, and the first cut's errors: the default's and the last value's."""
     from toposcope.forecasting.families import LastValue
 
     first = summary[(summary["cut"] == summary["cut"].min()) & (summary["n"] > 0)].set_index("method")
     if not len(first):
-        return "No run to forecast: every run has ended."
+        return f"No run to forecast: {answer.all_ended}."
     leading = first.iloc[0]
     last = first["mean_relative"].get(LastValue.name)
     beside = f" (the last value: {last:.2%})" if last is not None and last == last else ""
@@ -239,7 +231,7 @@ def score_line(summary: pd.DataFrame) -> str:
     held = f"; {inside}" if leading["bounded"] else ""
     cut, off = leading["cut"], leading["mean_relative"]
     return (
-        f"No run to forecast: every run has ended. After {cut:.0%} of a run, the method {first.index[0]} is "
+        f"No run to forecast: {answer.all_ended}. After {cut:.0%} of a run, the method {first.index[0]} is "
         f"off by {off:.2%} of the final loss on average{beside}{held}."
     )
 

@@ -280,7 +280,7 @@ def _show_scored(answer: Forecasts, as_json: bool) -> int:
         assert answer.effects is not None  # enough runs are finished
         print_json(
             {
-                "answer": [*lines_of_grounds(grounds), score_line(answer.summary)][0],
+                "answer": [*lines_of_grounds(grounds), score_line(answer, answer.summary)][0],
                 "groups": _groups(answer),
                 "scores": answer.scores.to_dict("records"), "summary": answer.summary.to_dict("records"),
                 "topology": answer.effects.to_dict("records"),
@@ -293,7 +293,7 @@ def _show_scored(answer: Forecasts, as_json: bool) -> int:
         return 1 if answer.faults or grounds else 0
     summary = answer.summary  # the bar of the work ends before anything is printed
     show_grounds(grounds)
-    show_scores(summary, answer.largest, answer.level)
+    show_scores(answer, summary)
     if answer.everything:
         show_ablation(answer.effects, "What features added to the forecast")
     show_problems(answer.faults, answer.ended)

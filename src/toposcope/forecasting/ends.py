@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from toposcope.core.forms import chance, near
 from toposcope.core.wording import option
+from toposcope.forecasting.base import Forecast
 from toposcope.logs.curve import Curve
 from toposcope.logs.schedule import Schedule
 
@@ -78,3 +80,22 @@ def _follows(curve: Curve, plan: Schedule) -> bool:
     if reached <= 0 or rate.max() <= 0:
         return bool(reached <= 0 and rate.max() <= 0)
     return not Schedule(plan.step, plan.rate * (rate.max() / reached)).mismatch(step, rate)
+
+
+def where_it_ends(forecast: Forecast) -> str:
+    """Return where a forecast says that a run ends, and how sure it is."""
+    if forecast.status == "failed" or forecast.not_yet:
+        return f"cannot be forecast{' yet' * bool(forecast.not_yet)}: {forecast.not_yet or forecast.reason}"
+    final, low, high = near(forecast.final, forecast.low, forecast.high)
+    if forecast.status == "unhealthy":
+        within = f" ({low} to {high})" if forecast.bounded else ""
+        return f"would end near {final} without this problem{within}"
+    if not forecast.bounded:
+        return f"may end near {final} (no interval)"
+    if forecast.status == "no plan":
+        sure = f"right in {forecast.coverage}" if forecast.measured else "coverage not measured"
+        between = f"may end between {low} and {high} without a plan of the learning rate"
+        return f"{between} (near {final} if the rate stays as it is; {sure})"
+    if not forecast.measured:
+        return f"may end near {final} ({low} to {high}; coverage not measured)"
+    return f"should end near {final} ({chance(forecast.level)}: {low} to {high})"

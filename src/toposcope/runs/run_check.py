@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toposcope.core.forms import chance, listed, near, sentences, step_text
+from toposcope.core.forms import listed, sentences, step_text
 from toposcope.core.wording import option
+from toposcope.forecasting.ends import where_it_ends
 from toposcope.logs.remarks import NOT_JUDGED, PLATEAU
 from toposcope.rules.judgement import ALL_RIGHT, Judgement
 
@@ -105,7 +106,7 @@ class RunCheck:
             )
         if self.forecast is None:
             return "cannot be forecast, because its steps are not whole numbers"
-        return _end(self.forecast)
+        return where_it_ends(self.forecast)
 
     @property
     def _flat(self) -> Remark | None:
@@ -120,7 +121,7 @@ class RunCheck:
         if self.level != ALL_RIGHT and self.without_trend:
             texts.append(f"Loss: {self.without_trend}.")
         elif self.level != ALL_RIGHT and self.forecast is not None:
-            texts.append(f"End: it {_end(self.forecast)}.")
+            texts.append(f"End: it {where_it_ends(self.forecast)}.")
         if self.limits:
             texts.append(f"Limits: {sentences(self.limits)}")
         if self.unseen:
@@ -190,27 +191,6 @@ def ground_as_data(one: Remark) -> dict[str, object]:
 
 def _noticed(noticed: Sequence[Remark]) -> str:
     return listed([remark.sentence for remark in noticed], "; ", most=MOST_SHOWN, last="; ")
-
-
-def _end(forecast: Forecast) -> str:
-    """Return where a forecast says that a run ends, and how sure it is."""
-    if forecast.status == "failed":
-        return f"cannot be forecast: {forecast.reason}"
-    final, low, high = near(forecast.final, forecast.low, forecast.high)
-    if forecast.not_yet:
-        return f"cannot be forecast yet: {forecast.not_yet}"
-    if forecast.status == "unhealthy":
-        within = f" ({low} to {high})" if forecast.bounded else ""
-        return f"would end near {final} without this problem{within}"
-    if forecast.status == "no plan":
-        sure = f"right in {forecast.coverage}" if forecast.measured else "coverage not measured"
-        return (
-            f"may end between {low} and {high} without a plan of the learning rate (near {final} if the "
-            f"rate stays as it is; {sure})"
-        )
-    if not forecast.measured:
-        return f"may end near {final} ({low} to {high}; coverage not measured)"
-    return f"should end near {final} ({chance(forecast.level)}: {low} to {high})"
 
 
 def _number(value: float) -> str:

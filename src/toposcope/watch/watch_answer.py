@@ -113,6 +113,7 @@ class WatchAnswer:
         for name, sentences in parts:
             for sentence in sentences:
                 yield f"{name}: {sentence}", ""
+        yield f"store: {self.store}", ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toposcope.core.errors import InputError
-from toposcope.core.wording import option
+from toposcope.core.wording import command, option
 from toposcope.rules.replaying import Replays
 from toposcope.store import MANIFEST, Store
 from toposcope.store.manifest import kind_of_store
@@ -216,7 +216,11 @@ def _places(target: Path, out: Path | None, *, wait: bool) -> tuple[Path | None,
     if not target.exists() and not wait:
         raise InputError(f"{target} does not exist; with {option('wait')} the watch waits until it does")
     if target.exists() and not target.is_dir():
-        raise InputError(f"{target} is a file; give the folder that the trainer writes to, or a store")
+        look = command("check", target)
+        raise InputError(
+            f"{target} is a file; give the folder that the trainer writes to, or a store",
+            remedy=f"for one look at a file: {look}",
+        )
     folder = Path(os.path.realpath(target))
     return folder, out or folder.with_name(f"{folder.name}-watch")
 
