@@ -40,7 +40,7 @@ def test_every_rule_and_every_alarm_has_an_explanation() -> None:
 
 _VERB = re.compile(
     r"\b(is|are|was|were|has|have|had|did|cannot|stands?|rises?|rose|falls?|fell|grew|moved|equals?|changed|"
-    r"exceed|excludes|states|says|lies|became|hold|do|does|seem|finds|fails|resembles?|changes)\b"
+    r"exceed|excludes|states|says|lies|became|hold|do|does|seem|finds|fails|ends?|resembles?|changes)\b"
 )
 
 

@@ -291,7 +291,7 @@ def test_scaling_draws_a_loss_with_its_floor(runs):
     band = _band(ax)
     assert (band["min"] < expected).all()
     assert (band["max"] > expected).all()
-    assert f"floor {row['offset']:.3g}" in ax.texts[0].get_text()
+    assert f"floor {row['offset']:.3g} [" in ax.texts[0].get_text()
 
 
 def test_scaling_fits_no_law_to_runs_that_did_not_finish(finals, fits, runs):

@@ -26,6 +26,11 @@ def test_remarks_are_no_faults(faults: list[str], expected: str) -> None:
     assert title(audit, VALUES) == expected
 
 
+def test_no_total_is_named_where_the_audit_looked_at_more_than_was_measured() -> None:
+    audit = pd.DataFrame({"run": "a", "step": [5, 15], "fault": REMARK})
+    assert title(audit, VALUES) == "The audit found no fault; it has a remark on 2 checkpoints"
+
+
 @pytest.mark.parametrize(
     ("faults", "said"), [([REMARK], "1 remark"), ([REMARK, "identical"], "2 findings"), ([], "Checkpoints")]
 )

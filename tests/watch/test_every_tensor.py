@@ -21,7 +21,7 @@ from toposcope.watch.alarms.forecast_target import ForecastTarget
 from toposcope.watch.alarms.not_finite import broken_tensor
 from toposcope.watch.alarms.registry import alarms
 from toposcope.watch.coverage import HEADS, not_judged
-from toposcope.watch.inside import Monitor, rank_here
+from toposcope.watch.inside import Monitor, process_rank
 from toposcope.watch.journal import Journal
 from toposcope.watch.run_watch import RunWatch
 from toposcope.watch.watchman import Watchman
@@ -197,7 +197,7 @@ def test_a_target_goes_on_with_the_looks_that_the_store_knows(tmp_path):
 
 def test_only_rank_0_watches(tmp_path, monkeypatch):
     monkeypatch.setenv("RANK", "3")
-    assert rank_here() == 0  # a shell's RANK without WORLD_SIZE is no launcher's
+    assert process_rank() == 0  # a shell's RANK without WORLD_SIZE is no launcher's
     monkeypatch.setenv("WORLD_SIZE", "8")
     with Monitor(tmp_path / "store", every=1) as monitor:
         monitor.observe({MATRIX: np.eye(4, dtype=np.float32)}, 1, loss=2.0)

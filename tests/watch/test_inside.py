@@ -20,7 +20,7 @@ from toposcope.store import Store
 from toposcope.subjects.registry import weight_probes
 from toposcope.subjects.weights.options import WeightOptions
 from toposcope.sweep import Execution, sweep
-from toposcope.watch._weights_here import why_refused
+from toposcope.watch._live_weights import why_refused
 from toposcope.watch.inside import Monitor
 from toposcope.watch.journal import Journal
 

@@ -48,7 +48,7 @@ def test_the_entropy_of_a_growing_log_goes_to_zero(tmp_path, beside):
         assert test == "entropy collapse"
         assert AT < step <= AT + 25
         answer = watch.once()
-    assert [one.data["next"] for one in answer.alarms] == [EntropyCollapse.remedy]
+    assert [one.data["next"] for one in answer.alarms] == [EntropyCollapse.next]
     assert not answer.ok
     assert Watchman(tmp_path / "store").judge() == [], "a fresh process says nothing new"
     (checked,) = ts.check(str(log)).runs

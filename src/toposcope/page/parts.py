@@ -246,7 +246,7 @@ def _begin_pictures(
     The loss curves, which lead, show what the findings say. They are drawn last: meanwhile the second
     process renders the others.
     """
-    listed_here = [
+    own_figures = [
         figure
         for figure in figures_of(study.subject)
         if not (figure.of_log and len(beside) > 0) and figure.file_name(study.subject.name) not in beside
@@ -254,7 +254,7 @@ def _begin_pictures(
     drawn: list[OnPage] = []
 
     def draw() -> Iterator[Figure]:
-        for to_draw in sorted(listed_here, key=lambda one: one.leads):
+        for to_draw in sorted(own_figures, key=lambda one: one.leads):
             if spared(to_draw.needs, False, study):
                 figure = spared(to_draw.draw, None, study)
                 if figure is not None:
@@ -262,14 +262,14 @@ def _begin_pictures(
                     figure.set_label(FOLDED if to_draw.folded else "")
                     yield figure
             advance()
-        for _ in range(len(figures_of(study.subject)) - len(listed_here)):
+        for _ in range(len(figures_of(study.subject)) - len(own_figures)):
             advance()
 
-    rendered = begin_rendering(draw(), expected=len(listed_here))
+    rendered = begin_rendering(draw(), expected=len(own_figures))
 
     def finished() -> list[tuple[OnPage, Rendered]]:
         of = dict(zip((figure.name for figure in drawn), rendered(), strict=True))
-        return [(figure, of[figure.name]) for figure in listed_here if figure.name in of]
+        return [(figure, of[figure.name]) for figure in own_figures if figure.name in of]
 
     return finished
 

@@ -113,8 +113,8 @@ class CompanionRule(Rule):
         """Return each judged column of a run with step and value of its records; none for another loss."""
         if not run.by_companions:
             return []
-        all_series = [(column, *self.series(run, column)) for column in self.judged(run)]
-        return [column_series for column_series in all_series if len(column_series[1])]
+        histories = [(column, *self.series(run, column)) for column in self.judged(run)]
+        return [history for history in histories if len(history[1])]
 
     def _is_mild(self, run: JudgedRun, step: np.ndarray, episode: Episode) -> bool:
         """Return whether something wrong needs no action, by the log up to the record where it is found."""

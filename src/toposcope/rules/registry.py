@@ -112,8 +112,8 @@ def remarks_on(run: JudgedRun, *, noticed: bool = True) -> list[Remark]:
     for rule in rules_of(run):
         silent = rule.looks != BOTH or (rule.of_trend and run.policy)
         if not silent and not any(remark.kind in rule.unless for remark in remarks):
-            rule_object = spared(rule, None)
-            remarks += [] if rule_object is None else spared_all(rule_object.judge, Remark, run, copied=True)
+            instance = spared(rule, None)
+            remarks += [] if instance is None else spared_all(instance.judge, Remark, run, copied=True)
     return remarks if noticed else [remark for remark in remarks if remark.level != NOTICED]
 
 
@@ -161,8 +161,8 @@ def once(judged: Sequence[Remark], replayed: Sequence[Remark]) -> list[Remark]:
 
 def _once(rule: type[Rule], judged: tuple[Remark, ...], replayed: tuple[Remark, ...]) -> Sequence[Remark]:
     """Return what a rule says once; everything, if it is that of a package and fails."""
-    rule_object = spared(rule, None)
-    merged = None if rule_object is None else spared(rule_object.once, None, judged, replayed)
+    instance = spared(rule, None)
+    merged = None if instance is None else spared(instance.once, None, judged, replayed)
     is_valid = isinstance(merged, tuple | list) and all(isinstance(remark, Remark) for remark in merged)
     return merged if merged is not None and is_valid else (*judged, *replayed)
 

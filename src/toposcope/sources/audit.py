@@ -180,8 +180,8 @@ def _of_run(
     series: Series, run: str, steps: list[StepEvidence], *, cheap: bool, newest: bool
 ) -> list[AuditFinding]:
     checks = NEWEST_CHECKS if newest else CHECKS
-    found_by_checks = [finding for check in checks for finding in check(steps)]
-    findings = _once(without_parts(without_usual(steps, found_by_checks)))
+    candidates = [finding for check in checks for finding in check(steps)]
+    findings = _once(without_parts(without_usual(steps, candidates)))
     findings = without_rests(series, run, findings)
     findings = _of_adapters(series, run, findings)
     if not cheap:

@@ -90,8 +90,8 @@ def counts(infos: Mapping[str, TensorInfo], names: Mapping[str, ExpertName]) -> 
     """Return how many experts each layer has."""
     numbers: dict[str, set[int]] = defaultdict(set)
     for name, place in names.items():
-        numbers_here = range(infos[name].shape[0]) if place.number is None else [place.number]
-        numbers[place.layer].update(numbers_here)
+        expert_numbers = range(infos[name].shape[0]) if place.number is None else [place.number]
+        numbers[place.layer].update(expert_numbers)
     return {layer: len(there) for layer, there in numbers.items()}
 
 

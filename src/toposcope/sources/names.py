@@ -348,20 +348,20 @@ def shared_names(names: Iterable[str], reference: Collection[str]) -> dict[str, 
     >>> shared_names(["model.layers.0.w", "lm_head.w"], ["layers.0.w", "lm_head.w"])
     {'model.layers.0.w': 'layers.0.w', 'lm_head.w': 'lm_head.w'}
     """
-    names_here = list(names)
-    if set(names_here) == set(reference):
-        return {name: name for name in names_here}
-    count = Counter(map(strip, names_here))
+    tensor_names = list(names)
+    if set(tensor_names) == set(reference):
+        return {name: name for name in tensor_names}
+    count = Counter(map(strip, tensor_names))
     count_there = Counter(map(strip, reference))
     there = {short: name for name in reference if count_there[short := strip(name)] == 1}
-    taken = set(names_here)
+    taken = set(tensor_names)
 
     def new(name: str) -> str:
         short = strip(name)
         other = there.get(short, name)
         return other if count[short] == 1 and other not in taken else name
 
-    return {name: name if name in reference else new(name) for name in names_here}
+    return {name: name if name in reference else new(name) for name in tensor_names}
 
 
 def _as_in_torch(name: str) -> tuple[str, bool]:

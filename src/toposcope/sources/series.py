@@ -395,16 +395,16 @@ class Series:
     def _check_neighbours(self, checkpoint: Checkpoint, reader: Reader) -> None:
         if self.computed:
             return
-        signature_here = signature(reader.infos())
+        actual = signature(reader.infos())
         if self._entries[checkpoint].identity is not None:
             self._signatures.setdefault(
-                checkpoint.run, signature_here
+                checkpoint.run, actual
             )  # the first one; others would have to be fetched
         expected = self._signature_of_run(checkpoint.run)
-        if expected is None or signature_here == expected:
+        if expected is None or actual == expected:
             return
-        name, _ = min(signature_here ^ expected)
-        here, there = dict(signature_here).get(name), dict(expected).get(name)
+        name, _ = min(actual ^ expected)
+        here, there = dict(actual).get(name), dict(expected).get(name)
         what = f"has shape {here}; its neighbours have {there}"
         if here is None or there is None:
             what = "is missing" if here is None else "is in none of its neighbours"

@@ -139,17 +139,17 @@ def _holds(out: Path, stores: Sequence[Store], names: Sequence[Mapping[str, str]
 
 def _names(stores: Sequence[Store]) -> list[dict[str, str]]:
     """Return, for each store, the new name of each of its runs."""
-    runs_by_store = [_runs(store) for store in stores]
+    store_runs = [_runs(store) for store in stores]
     differing = {
         run
         for first, other in combinations(range(len(stores)), 2)
-        for run in runs_by_store[first].keys() & runs_by_store[other].keys()
-        if not _same(runs_by_store[first][run], runs_by_store[other][run])
+        for run in store_runs[first].keys() & store_runs[other].keys()
+        if not _same(store_runs[first][run], store_runs[other][run])
     }
     labels = _labels([store.path for store in stores])
     return [
         {run: f"{label}/{run}" if run in differing else run for run in runs}
-        for label, runs in zip(labels, runs_by_store, strict=True)
+        for label, runs in zip(labels, store_runs, strict=True)
     ]
 
 

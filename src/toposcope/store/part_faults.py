@@ -56,16 +56,16 @@ def strangers(folder: Path) -> list[str]:
 
 def altered(folder: Path) -> list[str]:
     """Return the files of a table's folder whose end is not what was written, as that of another part."""
-    ledger_here = ledger.of(folder)
+    table_ledger = ledger.of(folder)
     return sorted(
         name
-        for name in ledger_here.footers
-        if (folder / name).exists() and not _is_sound(ledger_here, folder / name)
+        for name in table_ledger.footers
+        if (folder / name).exists() and not _is_sound(table_ledger, folder / name)
     )
 
 
-def _is_sound(ledger_here: ledger.Ledger, path: Path) -> bool:
+def _is_sound(table_ledger: ledger.Ledger, path: Path) -> bool:
     try:
-        return ledger_here.is_sound(path)
+        return table_ledger.is_sound(path)
     except FileNotFoundError:  # replaced by a pack this moment
         return True

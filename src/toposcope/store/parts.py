@@ -349,8 +349,8 @@ def _check_footers(parts: Iterable[Part]) -> None:
     ledgers: dict[Path, ledger.Ledger] = {}
     for part in parts:
         folder = part.path.parent
-        ledger_here = ledgers[folder] = ledgers.get(folder) or ledger.of(folder)
-        if not ledger_here.is_sound(part.path):
+        table_ledger = ledgers[folder] = ledgers.get(folder) or ledger.of(folder)
+        if not table_ledger.is_sound(part.path):
             raise broken(part.path)
 
 

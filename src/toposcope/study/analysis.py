@@ -370,8 +370,8 @@ def analysis_of(
             of_each = [set(runs_of(source, request)) for source in sources]
             refuse_unknown(gone, dict.fromkeys(run for runs in of_each for run in sorted(runs)))
             sources = [source for source, runs in zip(sources, of_each, strict=True) if runs - set(gone)]
-        studies_by_source = [studies_of(source, request) for source in sources]
-    names = [study.subject.name for _, wholes in studies_by_source for study in wholes]
+        source_studies = [studies_of(source, request) for source in sources]
+    names = [study.subject.name for _, wholes in source_studies for study in wholes]
     if len(set(names)) < len(names):
         both = ", ".join(map(str, listed(given)))
         how = f" ({differ})" if (differ := difference_of_recipes(given)) else ""
@@ -393,7 +393,7 @@ def analysis_of(
                 pattern=pattern,
                 without=gone,
             )
-            for of_source in studies_by_source
+            for of_source in source_studies
             for study in of_source[place]
         )
         for place in (0, 1)

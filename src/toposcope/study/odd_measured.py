@@ -132,6 +132,6 @@ def matrices_changed(features: pd.DataFrame) -> dict[str, dict[str, bool]]:
     moved = differ.where(spans["feature"] != UPDATE_NORM.name, spans["max"] > 0)
     changed_by_run: dict[str, dict[str, bool]] = {}
     for run, name, did in zip(spans["run"], spans["name"], moved, strict=True):
-        changed_here = changed_by_run.setdefault(str(run), {})
-        changed_here[str(name)] = changed_here.get(str(name), False) or bool(did)
+        run_changes = changed_by_run.setdefault(str(run), {})
+        run_changes[str(name)] = run_changes.get(str(name), False) or bool(did)
     return changed_by_run

@@ -91,11 +91,9 @@ def segment_table(
     for run in table.run_names:
         frame = table.of_run(run)
         steps = frame["step"].to_numpy(float)
-        segments_by_column = [
-            segments(steps, frame[column].to_numpy(float), level=level) for column in columns
-        ]
-        adjusted = holm(np.array([series[0][_P] for series in segments_by_column], float))
-        for column, series, p in zip(columns, segments_by_column, adjusted, strict=True):
+        segmentations = [segments(steps, frame[column].to_numpy(float), level=level) for column in columns]
+        adjusted = holm(np.array([series[0][_P] for series in segmentations], float))
+        for column, series, p in zip(columns, segmentations, adjusted, strict=True):
             if per_run and len(series) > 1 and p > level_of(usable(steps, steps)[0]):
                 series = _whole(steps, frame[column].to_numpy(float), len(series) - 1, level)
             rows += [(run, column, *row[: _P + 1], p, *row[_P + 2 :]) for row in series]

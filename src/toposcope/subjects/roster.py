@@ -88,9 +88,9 @@ def subject_measured(names: Collection[str]) -> Subject:
     """
     every = subjects()
     # of names of several subjects the later one decides: `gradients` stands beside those of weights
-    own_here = [every[folder] for folder in reversed(FOLDERS) if folder in every]
-    further = [subject for subject in every.values() if subject not in own_here]
-    named = (subject for subject in (*further, *own_here) if {*names} & {subject.name, *subject.features})
+    of_package = [every[folder] for folder in reversed(FOLDERS) if folder in every]
+    further = [subject for subject in every.values() if subject not in of_package]
+    named = (subject for subject in (*further, *of_package) if {*names} & {subject.name, *subject.features})
     return next(named, every[FOLDERS[0]])
 
 

@@ -312,11 +312,11 @@ def _native(
         distances = distances[np.ix_(order, order)]
     edges = RipsEdges(distances, limit, serial=serial)
     births, deaths, triangles = h1_pairs(edges)
-    bars_by_dim = [_bars(distances, edges, *_lasting(edges, births, deaths))]
+    barcodes = [_bars(distances, edges, *_lasting(edges, births, deaths))]
     if maxdim == 2:
         voids = _lasting(edges, *h2_pairs(edges, triangles, serial=serial))
-        bars_by_dim.append(_bars(distances, edges, *voids))
-    return _lookup(distances, edges, edges.tree), bars_by_dim
+        barcodes.append(_bars(distances, edges, *voids))
+    return _lookup(distances, edges, edges.tree), barcodes
 
 
 def gudhi_bars(distances: np.ndarray, maxdim: int, limit: float, field: int) -> Bars:

@@ -26,7 +26,7 @@ from toposcope.subjects.base import Probe
 from toposcope.subjects.registry import chosen
 from toposcope.subjects.weights.features import BASELINES, UPDATES
 from toposcope.subjects.weights.options import WeightOptions
-from toposcope.watch._weights_here import bytes_of, copied, placeholder, tensors_of, why_refused
+from toposcope.watch._live_weights import bytes_of, copied, placeholder, tensors_of, why_refused
 from toposcope.watch.growing import GrowingSeries, Measurer, Turn, take_turn
 from toposcope.watch.journal import FOLDER, Journal
 from toposcope.watch.lock import locked
@@ -92,7 +92,7 @@ class Monitor:
             if value < 1:
                 raise InputError("it must be at least 1", argument=name, value=value)
         self.counts = {"observed": 0, "measured": 0, "skipped": 0}
-        self.rank = rank_here()
+        self.rank = process_rank()
         """This process's rank in distributed training; only rank 0 watches and writes."""
         if self.rank:
             return
@@ -170,7 +170,7 @@ class Monitor:
 
     def _elsewhere(self) -> bool:
         """Return whether another rank watches; training may have become distributed since the start."""
-        if not self.rank and (rank := rank_here()):
+        if not self.rank and (rank := process_rank()):
             self.close()
             self.rank = rank
         return self.rank > 0
@@ -373,7 +373,7 @@ def _source(run: RunRecord, copy: _Copy) -> Source:
     return dataclasses.replace(source, run=record, entries=(entry,), config=record.config)
 
 
-def rank_here() -> int:
+def process_rank() -> int:
     """Return this process's rank in distributed training; 0 otherwise.
 
     It comes from torch.distributed if initialised, and otherwise from the launchers' environment variables:

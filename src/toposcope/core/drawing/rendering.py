@@ -229,13 +229,13 @@ class _Work:
         with self._change:
             self._complete = True
             self._change.notify_all()
-        self._render_here()
+        self._render_in_process()
         if self._beside is not None:
             self._beside.join()
-        self._render_here()  # what a second process that died has left
+        self._render_in_process()  # what a second process that died has left
         return [self._made[place] for place in range(self._count)]
 
-    def _render_here(self) -> None:
+    def _render_in_process(self) -> None:
         while (job := self._next()) is not None:
             self._made[job[0]] = render(job[1])
 

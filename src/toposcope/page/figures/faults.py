@@ -41,15 +41,24 @@ def _caption(study: Study) -> Caption:
 def title(audit: pd.DataFrame, values: pd.DataFrame) -> str:
     """Return in how many checkpoints the audit found a fault, or that it has only remarks.
 
-    `audit` has the columns run, step and fault, `values` run and step of what was measured.
+    `audit` has the columns run, step and fault, `values` run and step of what was measured. If the audit
+    looked at checkpoints that were not measured, their number is not known, so none is given.
     """
     at = audit.dropna(subset=["step"])
-    checkpoints = len(pd.concat([values[["run", "step"]], at[["run", "step"]]]).drop_duplicates())
+    measured = values[["run", "step"]].drop_duplicates()
+    places = at[["run", "step"]].drop_duplicates()
+    elsewhere = len(places.merge(measured, on=["run", "step"])) < len(places)
     remarks = at["fault"].isin(REMARKS)
     faulty, noted = (len(rows[["run", "step"]].drop_duplicates()) for rows in (at[~remarks], at[remarks]))
     if faulty or not noted:
-        return f"The audit found something wrong in {faulty:,} of {checkpoints:,} checkpoints"
-    return f"The audit found no fault; it has a remark on {noted:,} of {checkpoints:,} checkpoints"
+        return f"The audit found something wrong in {_share(faulty, measured, elsewhere)}"
+    return f"The audit found no fault; it has a remark on {_share(noted, measured, elsewhere)}"
+
+
+def _share(count: int, measured: pd.DataFrame, elsewhere: bool) -> str:
+    if elsewhere:
+        return f"{count:,} checkpoint{'s' * (count != 1)}"
+    return f"{count:,} of {len(measured):,} checkpoints"
 
 
 ON_PAGE = OnPage(

@@ -92,6 +92,10 @@ def panel(
     _axes(ax, finite)
 
 
+_ENDLESS = 1e60
+"""A number of parameters at which the power of a law is 0 beside its floor."""
+
+
 def _line(ax: Axes, finite: pd.DataFrame, fit: pd.Series) -> None:
     """Draw the law that the table states, with its floor where it has one, and its confidence band."""
     fitted = finite[finite["finished"].astype(bool)] if "finished" in finite else finite
@@ -106,11 +110,20 @@ def _line(ax: Axes, finite: pd.DataFrame, fit: pd.Series) -> None:
     if np.isfinite(low).all():
         ax.fill_between(grid, low, high, color=MUTED, alpha=0.15, linewidth=0)
     interval = f" [{fit['low']:+.2f}, {fit['high']:+.2f}]" if np.isfinite(fit["low"]) else ""
-    floor = f", floor {numbers['value'].iloc[2]:.3g}" if law == "offset" else ""
+    floor = _floor(law, numbers, points, float(fit["sigma"])) if law == "offset" else ""
     note = (
         f"exponent {fit['exponent']:+.3f}{interval}{floor}\nR² {fit['r2']:.2f}, {int(fit['n_sizes'])} sizes"
     )
     _note(ax, note)
+
+
+def _floor(law: str, numbers: pd.DataFrame, points: pd.DataFrame, sigma: float) -> str:
+    """Return the floor of a law with its interval: the band of the law where the size has no part in it."""
+    value = float(numbers["value"].iloc[2])
+    (low,), (high,) = law_band(
+        law, numbers, points, pd.DataFrame({"size": [_ENDLESS]}), level=LEVEL, sigma=sigma
+    )
+    return f", floor {value:.3g}" + (f" [{low:.3g}, {high:.3g}]" if np.isfinite(low) else "")
 
 
 def _note(ax: Axes, text: str) -> None:

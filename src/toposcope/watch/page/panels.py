@@ -159,11 +159,11 @@ def table(live: Live, key: str) -> Iterator[str]:
         traces = live.traces
         if any(trace.thinned for *_, trace in _traces(live, key)):
             traces = _read_again(live, key)
-        rows_by_run = [
+        trace_arrays = [
             (run, kind, trace.step, trace.value, trace.low, trace.high)
             for run, kind, trace in _traces(live, key, traces)
         ]
-    for run, kind, *columns in rows_by_run:
+    for run, kind, *columns in trace_arrays:
         name = cell(run)
         for step, value, low, high in zip(*(column.tolist() for column in columns), strict=True):
             yield f"{name},{kind},{step},{value!r},{low!r},{high!r}\n"

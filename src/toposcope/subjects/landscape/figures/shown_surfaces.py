@@ -34,13 +34,13 @@ _GRAPHS = {
 class ShownSurfaces:
     """The surfaces of one run that the page shows, each with its topology, and their graph.
 
-    `made_here` is true if the store has only the losses, as in earlier versions. The topology was then
+    `recomputed` is true if the store has only the losses, as in earlier versions. The topology was then
     computed for the page, on the graph that the store's settings name.
     """
 
     surfaces: tuple[SavedSurface, ...] = ()
     graph: str = ""
-    made_here: bool = False
+    recomputed: bool = False
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -86,7 +86,7 @@ class ShownSurfaces:
         graph_text = _GRAPHS.get(self.graph, "")
         chosen = f" ({option('graph', self.graph)})" if graph_text and self.graph != GRAPHS[0] else ""
         graph_text += f"{chosen}." if graph_text else ""
-        if not self.made_here:
+        if not self.recomputed:
             return graph_text
         return (
             f"{graph_text} The store has no trees because an earlier version wrote it, so they were "
@@ -121,11 +121,11 @@ def _read(study: Study) -> ShownSurfaces:
     if not mine:
         return ShownSurfaces()
     graph = _graph(study)
-    made_here = any(surface.topology is None for surface in mine)
+    recomputed = any(surface.topology is None for surface in mine)
     whole = (
         replace(surface, topology=surface.topology or topology_of(surface.surface, graph)) for surface in mine
     )
-    return ShownSurfaces(tuple(whole), mine[0].topology.graph if mine[0].topology else graph, made_here)
+    return ShownSurfaces(tuple(whole), mine[0].topology.graph if mine[0].topology else graph, recomputed)
 
 
 def _usable(at: SavedPlace) -> SavedSurface | None:

@@ -160,11 +160,11 @@ TABLES = (
         name="equivalents",
         make=lambda study: equivalents(study.features),
         title="What a feature is in simpler numbers",
-        note="R2 is the squared correlation of a feature with a simpler number over the checkpoints of a "
+        note="R² is the squared correlation of a feature with a simpler number over the checkpoints of a "
         "matrix: the median of the matrices, with its 95% interval (from six matrices on, as if they were "
         "independent), the smallest and the largest. Near 1, the feature says nothing that the number does "
-        "not. Two numbers that both drift have a high R2, too: the R2 of changes is that of the differences "
-        "from checkpoint to checkpoint. Shuffled weights have the same entries in another order. If their R2 "
+        "not. Two numbers that both drift have a high R², too: the R² of changes is that of the differences "
+        "from checkpoint to checkpoint. Shuffled weights have the same entries in another order. If their R² "
         "is as high, the order of the weights has no part in it. The excess is the median of |feature - that "
         "of the shuffled weights|, as a share.",
     ),
