@@ -82,7 +82,7 @@ def _reduce(packed, ranks, closing, column, keys, owners, starts, members, begin
     n, m = len(ranks), len(packed)
     members, end = append(members, begin, column)
     share = column / m
-    ceiling = min(m, math.ceil(m * math.sqrt(share * share + _FIRST_WINDOW / n)) + 1)
+    ceiling = min(m, np.int64(math.ceil(m * math.sqrt(share * share + _FIRST_WINDOW / n))) + 1)
     u, v = ends(packed, column, n)
     heap, size = _list(ranks, u, v, column, np.int64(column) * n, ceiling, heap, np.int64(0))
     while True:
