@@ -39,7 +39,8 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function of a file for numba, without the interpreter lock; keep the result on the disk."""
     if function is None:
         return lambda given: kernel(given, **options)
-    dispatcher = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
+    options["no_cfunc_wrapper"] = True  # nothing calls a kernel from C
+    dispatcher = njit(cache=True, nogil=True, **options)(function)
     if hasattr(dispatcher, "_cache"):  # absent where NUMBA_DISABLE_JIT leaves plain Python
         turn = _Turn(dispatcher)
         dispatcher.compile, dispatcher._cache = turn.compile, turn

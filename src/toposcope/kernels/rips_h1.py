@@ -61,9 +61,10 @@ def reduce_columns(edges: RipsEdges, columns: np.ndarray) -> np.ndarray:
 @kernel
 def _reduce_each(packed, ranks, closing, columns, keys, owners, starts, members, heap, values, pivots):
     """Write the pivots of all columns, and enter them into the open table of `keys` and `owners`."""
+    m = len(packed)
     for c in range(len(columns)):
         members, end, heap, pivot = _reduce(
-            packed, ranks, closing, columns[c], keys, owners, starts, members, starts[c], heap
+            packed, ranks, closing, columns[c], keys, owners, starts, members, starts[c], heap, m
         )
         if pivot == _TO_SWEEP:
             members, end, pivot = _sweep(
@@ -77,12 +78,12 @@ def _reduce_each(packed, ranks, closing, columns, keys, owners, starts, members,
 
 
 @inner_kernel
-def _reduce(packed, ranks, closing, column, keys, owners, starts, members, begin, heap):
+def _reduce(packed, ranks, closing, column, keys, owners, starts, members, begin, heap, m):
     """Reduce one column; `members[begin:end]` lists the edges whose coboundaries it sums."""
-    n, m = len(ranks), len(packed)
+    n = len(ranks)
     members, end = append(members, begin, column)
     share = column / m
-    ceiling = min(m, math.ceil(m * math.sqrt(share * share + _FIRST_WINDOW / n)) + 1)
+    ceiling = min(m, np.int64(math.ceil(m * math.sqrt(share * share + _FIRST_WINDOW / n))) + 1)
     u, v = ends(packed, column, n)
     heap, size = _list(ranks, u, v, column, np.int64(column) * n, ceiling, heap, np.int64(0))
     while True:

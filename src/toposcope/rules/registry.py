@@ -36,8 +36,8 @@ GROUP = "toposcope.rules"
 """The entry-point group with which an installed package offers rules: NAME = "module:Class"."""
 
 RULES: tuple[type[Rule], ...] = (
-    BrokenOff,
     LossNotFinite,
+    BrokenOff,
     DeadRun,
     Accuracy,
     RateEnded,
