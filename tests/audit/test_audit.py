@@ -247,7 +247,7 @@ def test_many_spoilt_tensors_are_one_line_of_every_command(
     lines = call(1, "weights", folder, "--out", store, "--features", "baselines").splitlines()
     assert "look at this first: the audit found 1 fault" in lines[0]
     assert sum("holds NaN" in line for line in lines) <= 3
-    call(0, "report", store, "--out", tmp_path / "page")
+    call(1, "report", store, "--out", tmp_path / "page")
     page = (tmp_path / "page" / "report.md").read_text()
     assert page.count("so at 3 steps from") >= 2  # the audit's and what could not be measured
     assert sum("holds NaN" in line for line in page.splitlines()) < 6
