@@ -143,7 +143,7 @@ def judged(family: Family, method: str, rank: int, folder: Path) -> dict[str, An
     lone, whole = ts.check(last), ts.check(folder / "run")
     faults = [*beside.faults, *series.faults, *alone.faults]
     return {
-        "family": family.name, "method": method, "rank": rank, "line": beside.headline,
+        "family": family.name, "method": method, "rank": rank, "line": beside.line,
         "faults": [str(one) for one in faults], "unread": list(beside.unread),
         "matrices": len(beside.relative), "levels": [lone.level, whole.level],
         "error": None if merged is None else farthest(beside, folder / "base", merged),
