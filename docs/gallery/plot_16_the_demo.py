@@ -17,8 +17,7 @@ from toposcope.studies.demo import run_demo
 
 few = {"steps": 12, "checkpoint_every": 2, "warmup_steps": 2, "models": ["tiny-3k", "small-7k"]}
 demo = run_demo(Path(mkdtemp()) / "demo", jobs=1, overrides=few, quiet=True, say=lambda line: None)
-for answer in demo.answers:
-    print(answer)
+print(demo.analysis.line)
 
 # %%
 # The page that it wrote, and the store behind it.

@@ -86,7 +86,7 @@ STRANGERS = (
             "check": Answer(1, "look: 1 of 5 runs to look at (FOLDER: seed4), 4 all right"),
             "audit": Answer(1, "15 checkpoints of 5 runs read: no fault of a checkpoint found"),
             "weights": Answer(0, "STORE: 75 measurements made, 0 failed, in # s"),
-            "report": Answer(0, f"Run seed4 {ODD}."),
+            "report": Answer(1, f"Run seed4 {ODD}."),
             "watch": Answer(1, f"no alarm in 15 checkpoints of 5 runs, but 1 problem: seed4 {ODD}"),
         },
         ("accelerate",), sampled=("check",),

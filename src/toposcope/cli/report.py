@@ -58,8 +58,8 @@ def command(
     The folder is written completely or not at all. If --out contains anything but a report, the command
     refuses it.
 
-    The exit code is that of `toposcope analyze`: 1 when the page lists problems, such as a run that diverges
-    or needs attention, damaged checkpoints or repeated steps. It is 2 when no page was written.
+    The exit code is 1 when the page shows a fault: a run that diverges, is odd or needs attention, or a
+    damaged checkpoint. It is 2 when no page was written.
     """
     from toposcope.api import report
 
@@ -97,4 +97,4 @@ def command(
         click.echo(f"open {page} (the same as Markdown: {page.with_name('report.md')})")
         for line in (*problems, *answer.analysis.notes):
             say(f"note: {line}")
-    return 0 if answer.analysis.ok else 1
+    return 1 if answer.analysis.wrong or (problems and targets is not None) else 0

@@ -113,21 +113,25 @@ class FirstScreen:
 
 
 def common(screens: Sequence[FirstScreen]) -> FirstScreen:
-    """Return what all of some first screens say; what differs is empty."""
+    """Return what all of some first screens say, under the first title with a fault, else the first.
+
+    What differs is empty.
+    """
     first, *others = screens
+    title = next((screen for screen in screens if screen.wrong), first).title
     same = {
         name: getattr(first, name) if all(getattr(o, name) == getattr(first, name) for o in others) else ""
-        for name in ("title", "next", "left_out")
+        for name in ("next", "left_out")
     }
     of_runs = [check for check in first.checks if not check.of_subject]
     checks = tuple(check for check in of_runs if all(check in other.checks for other in others))
-    return FirstScreen(same["title"], checks, same["next"], same["left_out"], first.about)
+    return FirstScreen(title, checks, same["next"], same["left_out"], first.about)
 
 
 def without(screen: FirstScreen, shared: FirstScreen) -> FirstScreen:
     """Return what a first screen says beyond what is shared."""
     return FirstScreen(
-        "" if shared.title else screen.title,
+        "" if screen.title == shared.title else screen.title,
         tuple(check for check in screen.checks if check not in shared.checks),
         "" if shared.next else screen.next,
         "" if shared.left_out else screen.left_out,
