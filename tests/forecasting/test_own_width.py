@@ -98,5 +98,6 @@ def test_the_line_of_a_run_without_a_plan_leads_with_the_range_to_quote(call, tm
     made = forecast(Auto(), curve_from_metrics("a", pd.read_csv(tmp_path / "a.csv"), horizon=4000))
     assert code == 0
     assert out.startswith(
-        f"a  {made.low:.4g} to {made.high:.4g} ({made.final:.4g} if the learning rate stays as it is)"
+        f"a may end between {made.low:.3g} and {made.high:.3g} without a plan of the learning"
     )
+    assert f"(near {made.final:.3g} if the rate stays as it is; " in out.replace("\n", " ")

@@ -168,7 +168,7 @@ def test_the_page_shows_each_feature_beside_its_simpler_number() -> None:
     assert by_label["H0 total"][5].startswith("[0.")
     assert by_label["neural persistence"][2] == "std of |w| / largest |w|"
     assert by_label["neural persistence"][-1].endswith("%")
-    assert "R2" in table.caption
+    assert "R²" in table.caption
     twice = pd.concat([every, of_weights.assign(filtration="seed004")], ignore_index=True)
     shown = {table.name: table for table in tables(replace(study, features=twice))}
     first = [row[0] for row in shown["equivalents"].rows]
