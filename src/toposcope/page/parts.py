@@ -20,7 +20,7 @@ from toposcope.page.notes import once
 from toposcope.page.on_page import Caption, OnPage
 from toposcope.page.roster import figures_of
 from toposcope.study.findings import Finding, Findings, words
-from toposcope.study.findings.summary import FirstScreen, common, without
+from toposcope.study.findings.summary import FirstScreen, common, leading, without
 from toposcope.study.study import Study
 
 
@@ -132,8 +132,7 @@ class Page:
     @property
     def headline(self) -> str:
         """The title of the first part with something wrong, else of the first part."""
-        wrong = [part for part in self.parts if part.first.wrong]
-        return (wrong or self.parts)[0].first.title
+        return leading([part.first for part in self.parts]).title
 
 
 def _shared_screen(

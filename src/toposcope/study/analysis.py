@@ -22,7 +22,7 @@ from toposcope.runs.reading import listed, sources_of
 from toposcope.runs.without import as_names, refuse_unknown, without_runs
 from toposcope.study.compact import verdict_table
 from toposcope.study.findings import words
-from toposcope.study.findings.summary import FirstScreen, common, together, without
+from toposcope.study.findings.summary import FirstScreen, common, leading, together, without
 from toposcope.study.merged_stores import Source, difference_of_recipes, joined
 from toposcope.study.own import PARTS, tables_of
 from toposcope.study.published import NOTHING, PublishedRules
@@ -208,8 +208,7 @@ class Analysis:
     @property
     def line(self) -> str:
         """The answer in one line: the headline of the first findings with a fault, else of the first."""
-        wrong = [findings for findings in self.shown_first if findings.first.wrong]
-        return (wrong or self.shown_first)[0].headline
+        return leading([findings.first for findings in self.shown_first]).title
 
     @property
     def verdict(self) -> str:

@@ -112,20 +112,21 @@ class FirstScreen:
         return {**shown, "about": self.about}
 
 
-def common(screens: Sequence[FirstScreen]) -> FirstScreen:
-    """Return what all of some first screens say, under the first title with a fault, else the first.
+def leading(screens: Sequence[FirstScreen]) -> FirstScreen:
+    """Return the first of some screens with something wrong, else the first: its title is their answer."""
+    return next((screen for screen in screens if screen.wrong), screens[0])
 
-    What differs is empty.
-    """
+
+def common(screens: Sequence[FirstScreen]) -> FirstScreen:
+    """Return what all of some first screens say, under the leading title; what differs is empty."""
     first, *others = screens
-    title = next((screen for screen in screens if screen.wrong), first).title
     same = {
         name: getattr(first, name) if all(getattr(o, name) == getattr(first, name) for o in others) else ""
         for name in ("next", "left_out")
     }
     of_runs = [check for check in first.checks if not check.of_subject]
     checks = tuple(check for check in of_runs if all(check in other.checks for other in others))
-    return FirstScreen(title, checks, same["next"], same["left_out"], first.about)
+    return FirstScreen(leading(screens).title, checks, same["next"], same["left_out"], first.about)
 
 
 def without(screen: FirstScreen, shared: FirstScreen) -> FirstScreen:
